@@ -1,0 +1,42 @@
+//! Case-sensitive globs as the operator wrote them, compiled once.
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+/// A set of glob patterns; two sets are equal when their patterns are.
+#[derive(Debug, Clone)]
+pub struct Globs {
+    patterns: Vec<String>,
+    set: GlobSet,
+}
+
+impl Globs {
+    /// Compiles patterns; the error names the pattern that is wrong.
+    pub fn new(patterns: Vec<String>) -> Result<Self, globset::Error> {
+        let mut builder = GlobSetBuilder::new();
+        for pattern in &patterns {
+            builder.add(GlobBuilder::new(pattern).literal_separator(false).build()?);
+        }
+        Ok(Self { set: builder.build()?, patterns })
+    }
+
+    /// Matches nothing.
+    pub fn none() -> Self {
+        Self { patterns: Vec::new(), set: GlobSet::empty() }
+    }
+
+    /// Whether any pattern matches.
+    pub fn is_match(&self, text: &str) -> bool {
+        self.set.is_match(text)
+    }
+
+    /// The patterns as written.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+}
+
+impl PartialEq for Globs {
+    fn eq(&self, other: &Self) -> bool {
+        self.patterns == other.patterns
+    }
+}

@@ -1,0 +1,276 @@
+//! The typed, checked configuration (design §3). Reading it from TOML: `file.rs`; all problems at once: `check.rs`.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use url::Url;
+
+pub mod globs;
+pub mod secret;
+
+pub use globs::Globs;
+pub use secret::Secret;
+
+/// Everything the operator wrote, with defaults filled in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// `[gateway]`
+    pub gateway: Gateway,
+    /// `[[endpoint]]`; without any in the file: `/mcp` with every server and prefixes.
+    pub endpoints: Vec<Endpoint>,
+    /// `[[server]]` with `enabled = true`, in file order.
+    pub servers: Vec<Server>,
+    /// `[telemetry]`
+    pub telemetry: Telemetry,
+}
+
+/// `[gateway]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gateway {
+    /// `listen`: where MCP clients connect.
+    pub listen: SocketAddr,
+    /// `admin_listen`: health and metrics.
+    pub admin_listen: SocketAddr,
+    /// `public_url`: scheme, host and port that clients use; `None`: `http://` + the bound address.
+    pub public_url: Option<Url>,
+    /// `name`: `serverInfo.name` in both eras (F-015).
+    pub name: String,
+    /// `title`: `serverInfo.title`.
+    pub title: Option<String>,
+    /// `instructions`: own text before those of the servers.
+    pub instructions: Option<String>,
+    /// `allowed_hosts`: `None`: host of `public_url`, localhost names when bound to loopback; `["*"]`: any.
+    pub allowed_hosts: Option<Vec<String>>,
+    /// `allowed_origins`: `None`: origin of `public_url`, localhost origins when bound to loopback.
+    pub allowed_origins: Option<Vec<String>>,
+    /// `allow_unauthenticated`: listen beyond loopback without `[auth]`.
+    pub allow_unauthenticated: bool,
+    /// `keys`: base64 of at least 32 bytes each; the first seals, all open. Decoded.
+    pub keys: Vec<Secret>,
+    /// `state_dir`
+    pub state_dir: Option<PathBuf>,
+    /// `separator` between prefix and name.
+    pub separator: String,
+    /// `max_name_length` of exposed names.
+    pub max_name_length: usize,
+    /// `strict_names`: characters outside `[A-Za-z0-9_-]` become `_`.
+    pub strict_names: bool,
+    /// `allow_clashes` of prefixes.
+    pub allow_clashes: bool,
+    /// `max_ttl` for anything cached.
+    pub max_ttl: Duration,
+    /// `stale_if_error`: how long an expired list may stand in for a dead server's.
+    pub stale_if_error: Duration,
+    /// `max_body` of a request, in bytes.
+    pub max_body: usize,
+    /// `max_header`: all request headers together, in bytes.
+    pub max_header: usize,
+    /// `max_depth` of JSON nesting.
+    pub max_depth: usize,
+    /// `max_input_elements` of a request.
+    pub max_input_elements: usize,
+    /// `max_buffered`: bytes of bodies held at once by the process.
+    pub max_buffered: usize,
+    /// `max_connections` of clients.
+    pub max_connections: usize,
+    /// `header_timeout`: from accept to the end of a request's headers.
+    pub header_timeout: Duration,
+    /// `body_timeout`: for the whole request body.
+    pub body_timeout: Duration,
+    /// `idle_timeout`: keep-alive connections without a request.
+    pub idle_timeout: Duration,
+    /// `keepalive_interval`: comments on quiet event streams (H-73).
+    pub keepalive_interval: Duration,
+    /// `drain_timeout`: how long a stop waits for running calls.
+    pub drain_timeout: Duration,
+}
+
+/// `[[endpoint]]`: one MCP server towards clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Endpoint {
+    /// `path`, begins with `/`, no trailing slash.
+    pub path: String,
+    /// `servers`: globs over server names; exactly one match is required when `prefix` is false.
+    pub servers: Globs,
+    /// `prefix`: false shows one server as it is.
+    pub prefix: bool,
+    /// `instructions` of this endpoint instead of the gateway's.
+    pub instructions: Option<String>,
+}
+
+/// `[[server]]`: one MCP server behind us.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// `name`: `[a-z0-9][a-z0-9-]{0,30}`, unique.
+    pub name: String,
+    /// `owner`: who to ask.
+    pub owner: Option<String>,
+    /// `description`
+    pub description: Option<String>,
+    /// `prefix` of exposed names, = name by default; may be empty.
+    pub prefix: String,
+    /// `url` or `command`.
+    pub target: Target,
+    /// `protocol`
+    pub protocol: Protocol,
+    /// `required`: gates readiness at start.
+    pub required: bool,
+    /// `timeout`: of silence; progress resets it.
+    pub timeout: Duration,
+    /// `max_timeout`: of one call in all.
+    pub max_timeout: Duration,
+    /// `connect_timeout`
+    pub connect_timeout: Duration,
+    /// `list_timeout`: how long a client's list waits for this server.
+    pub list_timeout: Duration,
+    /// `probe_timeout`: 5 s HTTP, 30 s stdio by default.
+    pub probe_timeout: Duration,
+    /// `list_max_pages`
+    pub list_max_pages: usize,
+    /// `list_max_bytes`
+    pub list_max_bytes: usize,
+    /// `max_result` in bytes.
+    pub max_result: usize,
+    /// `max_concurrency`: calls at once.
+    pub max_concurrency: usize,
+    /// `queue`: calls that may wait for a permit.
+    pub queue: usize,
+    /// `ttl` for lists of a server that gives no hints; `None`: 60 s where its changes are watched, else 0.
+    pub ttl: Option<Duration>,
+    /// `cache_scope = "public"` for servers that give none.
+    pub cache_public: bool,
+    /// `expose_errors`: show messages of a server's internal errors.
+    pub expose_errors: bool,
+    /// `tools.allow`, `tools.deny`
+    pub tools: Filter,
+    /// `prompts.allow`, `prompts.deny`
+    pub prompts: Filter,
+    /// `resources.allow`, `resources.deny`, over URIs.
+    pub resources: Filter,
+    /// `resources.uris`: globs of URIs this server owns.
+    pub resource_uris: Globs,
+    /// `tools.override.NAME`
+    pub overrides: BTreeMap<String, Override>,
+    /// `[server.credentials]`
+    pub credentials: Credentials,
+}
+
+/// Where a server is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// `url` and what belongs to it.
+    Http {
+        /// `url`, http or https.
+        url: Url,
+        /// `proxy`: an HTTP proxy, asked to CONNECT.
+        proxy: Option<Url>,
+        /// `ca_file`: PEM file trusted for this server instead of the system's roots.
+        ca_file: Option<PathBuf>,
+    },
+    /// `command` and what belongs to it.
+    Stdio(Command),
+}
+
+/// A child process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Command {
+    /// `command`: argv, no shell; `gatehouse` as first word is the running executable.
+    pub argv: Vec<String>,
+    /// `env`
+    pub env: BTreeMap<String, Secret>,
+    /// `cwd`
+    pub cwd: Option<PathBuf>,
+    /// `user` to run as.
+    pub user: Option<String>,
+    /// `rlimit`
+    pub rlimit: Rlimit,
+}
+
+/// `rlimit = { memory, files, processes }`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rlimit {
+    /// Bytes of address space.
+    pub memory: Option<u64>,
+    /// Open files.
+    pub files: Option<u64>,
+    /// Processes of the user.
+    pub processes: Option<u64>,
+}
+
+/// `protocol`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Probe (G-60..G-67).
+    Auto,
+    /// 2026-07-28 without a probe for the handshake.
+    Modern,
+    /// `initialize` at once.
+    Legacy,
+}
+
+/// `allow` and `deny` globs over native names (URIs for resources); deny wins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// `allow` (default `["*"]`)
+    pub allow: Globs,
+    /// `deny`
+    pub deny: Globs,
+}
+
+impl Filter {
+    /// Whether an item of this native name is shown.
+    pub fn admits(&self, native: &str) -> bool {
+        self.allow.is_match(native) && !self.deny.is_match(native)
+    }
+}
+
+/// `tools.override.NAME`
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Override {
+    /// `enabled` (true); false hides the tool.
+    pub disabled: bool,
+    /// `name`, before prefixing.
+    pub name: Option<String>,
+    /// `description`
+    pub description: Option<String>,
+    /// `timeout` of silence for this tool.
+    pub timeout: Option<Duration>,
+}
+
+/// What we present to a server; never the caller's token.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Credentials {
+    /// Nothing.
+    None,
+    /// `Authorization: Bearer`.
+    Bearer(Secret),
+    /// Headers by name.
+    Headers(Vec<(http::HeaderName, Secret)>),
+    /// `Authorization: Basic`.
+    Basic {
+        /// User name.
+        user: String,
+        /// Password.
+        password: Secret,
+    },
+}
+
+/// `[telemetry]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct Telemetry {
+    /// `log`: a level or tracing filter directives.
+    pub log: String,
+    /// `log_format`; `None`: JSON, text on a terminal.
+    pub log_format: Option<LogFormat>,
+}
+
+/// `log_format`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}

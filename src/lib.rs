@@ -1,0 +1,5 @@
+//! map
+#![allow(missing_docs)]
+pub mod config;
+pub mod protocol;
+pub mod tasks;

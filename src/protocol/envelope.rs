@@ -1,0 +1,248 @@
+//! Borrow the fields we own from the bytes of one message; refuse what two parsers could read differently.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+
+use super::code;
+use super::meta::Meta;
+use super::object::{Object, ObjectError, Span, string};
+
+/// A JSON-RPC id as its exact text: type and digits survive (M-04).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Id(Bytes);
+
+impl Id {
+    /// The id's JSON text.
+    pub fn raw(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// An integer id of ours.
+    pub fn number(n: u64) -> Self {
+        Self(Bytes::from(n.to_string()))
+    }
+
+    /// Reads an id: a string or an integer, nothing else (M-02).
+    pub fn parse(raw: &str, body: &Bytes) -> Option<Self> {
+        let integer = {
+            let digits = raw.strip_prefix('-').unwrap_or(raw);
+            !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+        };
+        (integer || raw.starts_with('"')).then(|| Self(body.slice_ref(raw.as_bytes())))
+    }
+}
+
+/// What a message is (M-01).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessageKind {
+    /// Has `method` and `id`.
+    Request(Id),
+    /// Has `method`, no `id`.
+    Notification,
+    /// Has `result` or `error`, no `method`.
+    Response,
+}
+
+/// Bounds on what is read, counted without recursion.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Levels of nesting (`gateway.max_depth`).
+    pub max_depth: usize,
+    /// Array elements and object members in all (`gateway.max_input_elements`).
+    pub max_elements: usize,
+}
+
+/// Why a message was refused before anybody looked at its meaning.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct EnvelopeError {
+    /// -32700, -32600 or -32602.
+    pub code: i32,
+    /// One sentence without any of the message's content.
+    pub message: &'static str,
+    /// The id, where it could be read (M-05).
+    pub id: Option<Id>,
+}
+
+impl EnvelopeError {
+    const fn new(code: i32, message: &'static str) -> Self {
+        Self { code, message, id: None }
+    }
+}
+
+/// One parsed message: the body and where its parts stand in it.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    body: Bytes,
+    /// Request, notification or response.
+    pub kind: MessageKind,
+    method: Option<Span>,
+    /// `params`, when it is an object.
+    pub params: Option<Object>,
+    /// `params` present but of another type.
+    pub params_malformed: bool,
+    /// `params._meta`, when it is an object.
+    pub meta: Option<Meta>,
+}
+
+impl Envelope {
+    /// Reads one message. Invalid UTF-8, a BOM, bad JSON or too much depth is -32700; JSON that is no
+    /// acceptable message (batch, duplicate key, bad id) is -32600 with the id where it could be read.
+    pub fn parse(body: Bytes, limits: Limits) -> Result<Self, EnvelopeError> {
+        let text = std::str::from_utf8(&body)
+            .map_err(|_| EnvelopeError::new(code::PARSE_ERROR, "the body is not UTF-8"))?;
+        let oversized = check_limits(text, limits)?;
+        let whole = Span::new(0, text.len());
+        let top = Object::parse(text, whole).map_err(|e| top_error(e, text))?;
+        let id_span = top.get(text, "id").map_err(|e| in_message(e, None))?;
+        let id = id_span.and_then(|span| Id::parse(span.of(text), &body));
+        let fail = |code, message| EnvelopeError { code, message, id: id.clone() };
+        let invalid = |message| fail(code::INVALID_REQUEST, message);
+        let get = |key| top.get(text, key).map_err(|e| in_message(e, id.clone()));
+
+        if get("jsonrpc")?.and_then(|s| string(s.of(text))).as_deref() != Some("2.0") {
+            return Err(invalid("jsonrpc must be \"2.0\""));
+        }
+        if id_span.is_some() && id.is_none() {
+            return Err(invalid("the id must be a string or an integer"));
+        }
+        let method = get("method")?;
+        let answers = get("result")?.is_some() | get("error")?.is_some();
+        let kind = match (method, &id) {
+            (Some(_), Some(id)) => MessageKind::Request(id.clone()),
+            (Some(_), None) => MessageKind::Notification,
+            (None, _) if answers => MessageKind::Response,
+            (None, _) => return Err(invalid("the message has neither method nor result")),
+        };
+        if method.is_some_and(|span| string(span.of(text)).is_none()) {
+            return Err(invalid("method must be a string"));
+        }
+        if oversized {
+            return Err(fail(code::INVALID_PARAMS, "the message has too many elements"));
+        }
+        let params_span = get("params")?;
+        let (params, meta) = Self::params(text, params_span).map_err(|e| in_message(e, id.clone()))?;
+        let params_malformed = params_span.is_some() && params.is_none();
+        Ok(Self { kind, method, params, params_malformed, meta, body })
+    }
+
+    fn params(text: &str, span: Option<Span>) -> Result<(Option<Object>, Option<Meta>), ObjectError> {
+        let Some(span) = span else { return Ok((None, None)) };
+        let params = match Object::parse(text, span) {
+            Ok(params) => params,
+            Err(ObjectError::NotObject) => return Ok((None, None)),
+            Err(error) => return Err(error),
+        };
+        let meta = match params.get(text, "_meta")?.map(|span| Meta::parse(text, span)) {
+            Some(Ok(meta)) => Some(meta),
+            None | Some(Err(ObjectError::NotObject)) => None,
+            Some(Err(error)) => return Err(error),
+        };
+        Ok((Some(params), meta))
+    }
+
+    /// The body it was read from.
+    pub const fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The body as text.
+    pub fn text(&self) -> &str {
+        // Checked by `parse`; an empty text could only make look-ups find nothing.
+        std::str::from_utf8(&self.body).unwrap_or_default()
+    }
+
+    /// The request's id; `None` for notifications and responses.
+    pub const fn id(&self) -> Option<&Id> {
+        match &self.kind {
+            MessageKind::Request(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The method after unescaping; empty for responses.
+    pub fn method(&self) -> Cow<'_, str> {
+        self.method.and_then(|span| string(span.of(self.text()))).unwrap_or_default()
+    }
+
+    /// A member of `params`; an error when it occurs twice.
+    pub fn param(&self, key: &str) -> Result<Option<Span>, ObjectError> {
+        self.params.as_ref().map_or(Ok(None), |params| params.get(self.text(), key))
+    }
+}
+
+fn top_error(error: ObjectError, text: &str) -> EnvelopeError {
+    match error {
+        ObjectError::Syntax => EnvelopeError::new(code::PARSE_ERROR, "the body is not valid JSON"),
+        ObjectError::NotObject if text.trim_start().starts_with('[') => {
+            EnvelopeError::new(code::INVALID_REQUEST, "batches are not supported")
+        }
+        ObjectError::NotObject => EnvelopeError::new(code::INVALID_REQUEST, "the message is not an object"),
+        ObjectError::BadKey | ObjectError::Duplicate => in_message(error, None),
+    }
+}
+
+const fn in_message(error: ObjectError, id: Option<Id>) -> EnvelopeError {
+    let message = match error {
+        ObjectError::Duplicate => "a key of the message occurs twice",
+        _ => "a key of the message is not Unicode text",
+    };
+    EnvelopeError { code: code::INVALID_REQUEST, message, id }
+}
+
+/// Depth (an error) and element count (`true` when over): one pass, no recursion, before any parser runs.
+fn check_limits(text: &str, limits: Limits) -> Result<bool, EnvelopeError> {
+    let counted = measure(text.as_bytes());
+    if counted.depth > limits.max_depth {
+        return Err(EnvelopeError::new(code::PARSE_ERROR, "the body is nested too deeply"));
+    }
+    Ok(counted.elements > limits.max_elements)
+}
+
+/// Depth and number of elements of JSON text (of anything else: some number, safely).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Measure {
+    /// Deepest level of nesting.
+    pub depth: usize,
+    /// Array elements and object members in all.
+    pub elements: usize,
+}
+
+/// Measures JSON text without parsing it.
+pub fn measure(bytes: &[u8]) -> Measure {
+    let mut found = Measure::default();
+    let (mut depth, mut at) = (0usize, 0usize);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => at = end_of_string(bytes, at + 1),
+            b'{' | b'[' => {
+                depth += 1;
+                found.depth = found.depth.max(depth);
+                found.elements += usize::from(!is_empty_container(&bytes[at + 1..]));
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' => found.elements += 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+fn is_empty_container(rest: &[u8]) -> bool {
+    matches!(rest.iter().find(|b| !b.is_ascii_whitespace()), None | Some(b'}' | b']'))
+}
+
+/// The position of the closing quote of a string whose content begins at `from`.
+fn end_of_string(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(step) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        at += step;
+        if bytes[at] == b'"' {
+            return at;
+        }
+        at += 2;
+    }
+    bytes.len()
+}

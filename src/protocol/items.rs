@@ -1,0 +1,85 @@
+//! Items of a list result as raw bytes: who they are, and how they look under another name.
+
+use bytes::Bytes;
+
+use super::edit::{Edits, Parts};
+use super::method::Kind;
+use super::object::{Object, ObjectError, Span, array, string};
+
+/// One tool, prompt, resource or template exactly as its server sent it.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Its native name, URI or URI template.
+    pub native: Box<str>,
+    /// The object's bytes.
+    pub json: Bytes,
+}
+
+/// One page of a list result.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// Its items; those without a usable name are left out and counted in `skipped`.
+    pub items: Vec<Item>,
+    /// Items that could not be read.
+    pub skipped: usize,
+    /// The cursor of the next page; an empty one counts (L-50).
+    pub next_cursor: Option<String>,
+    /// `ttlMs` as it stands.
+    pub ttl_ms: Option<Box<str>>,
+    /// `cacheScope`, when it is a string.
+    pub cache_scope: Option<Box<str>>,
+}
+
+/// Reads the `result` object of a list answer.
+pub fn page(kind: Kind, result: &Bytes) -> Result<Page, ObjectError> {
+    let text = std::str::from_utf8(result).map_err(|_| ObjectError::Syntax)?;
+    let object = Object::parse(text, Span::new(0, text.len()))?;
+    let items = object.get(text, kind.result_key())?.ok_or(ObjectError::NotObject)?;
+    let mut page = Page {
+        next_cursor: object.get(text, "nextCursor")?.and_then(|s| string(s.of(text))).map(Into::into),
+        ttl_ms: object.get(text, "ttlMs")?.map(|s| s.of(text).into()),
+        cache_scope: object
+            .get(text, "cacheScope")?
+            .and_then(|s| string(s.of(text)))
+            .map(|s| s.into_owned().into()),
+        ..Page::default()
+    };
+    for span in array(text, items)? {
+        match item(kind, result, text, span) {
+            Some(item) => page.items.push(item),
+            None => page.skipped += 1,
+        }
+    }
+    Ok(page)
+}
+
+fn item(kind: Kind, body: &Bytes, text: &str, span: Span) -> Option<Item> {
+    let object = Object::parse(text, span).ok()?;
+    let native = object.get(text, kind.id_key()).ok()??;
+    let native = string(native.of(text))?;
+    Some(Item { native: native.into_owned().into(), json: body.slice(object.span.range()) })
+}
+
+/// The item with some members replaced: `(key, JSON value)`; a missing member is appended.
+pub fn with_members(json: &Bytes, replace: &[(&str, String)]) -> Result<Parts, ObjectError> {
+    let text = std::str::from_utf8(json).map_err(|_| ObjectError::Syntax)?;
+    let whole = Span::new(0, text.len());
+    let object = Object::parse(text, whole)?;
+    let mut edits = Edits::new();
+    let mut appended = Vec::new();
+    for (key, value) in replace {
+        match object.get(text, key)? {
+            Some(span) => edits.replace(span, value.clone()),
+            None => appended.push(format!("{}:{value}", json_string(key))),
+        }
+    }
+    if !appended.is_empty() {
+        edits.append(&object, &appended.join(","));
+    }
+    Ok(edits.apply(json, whole))
+}
+
+/// A string as JSON text.
+pub fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,164 @@
+//! JSON-RPC messages as bytes: built from pieces, and answers read shallowly.
+
+use bytes::Bytes;
+
+use super::edit::Parts;
+use super::envelope::Id;
+use super::items::json_string;
+use super::object::{Object, ObjectError, Span, string};
+
+/// An error answer; `id` is left out when it could not be read (M-05).
+pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<&str>) -> Parts {
+    let mut text = String::from("{\"jsonrpc\":\"2.0\",");
+    if let Some(id) = id {
+        text.push_str("\"id\":");
+        text.push_str(&String::from_utf8_lossy(id.raw()));
+        text.push(',');
+    }
+    text.push_str(&format!("\"error\":{{\"code\":{code},\"message\":{}", json_string(message)));
+    if let Some(data) = data {
+        text.push_str(",\"data\":");
+        text.push_str(data);
+    }
+    text.push_str("}}");
+    text.into()
+}
+
+/// A result answer around the result's own bytes.
+pub fn result(id: &Id, result: impl Into<Parts>) -> Parts {
+    let mut parts = Parts::new();
+    parts.push(Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":"));
+    parts.push(id.raw().clone());
+    parts.push(Bytes::from_static(b",\"result\":"));
+    parts.extend(result.into());
+    parts.push(Bytes::from_static(b"}"));
+    parts
+}
+
+/// A request or, without id, a notification; `params` is the object's text.
+pub fn request(id: Option<&Id>, method: &str, params: impl Into<Parts>) -> Parts {
+    let mut head = String::from("{\"jsonrpc\":\"2.0\",");
+    if let Some(id) = id {
+        head.push_str("\"id\":");
+        head.push_str(&String::from_utf8_lossy(id.raw()));
+        head.push(',');
+    }
+    head.push_str("\"method\":");
+    head.push_str(&json_string(method));
+    let mut parts = Parts::new();
+    let params = params.into();
+    if params.is_empty() {
+        head.push('}');
+        parts.push(head);
+        return parts;
+    }
+    head.push_str(",\"params\":");
+    parts.push(head);
+    parts.extend(params);
+    parts.push(Bytes::from_static(b"}"));
+    parts
+}
+
+/// A message that a server sent us, by position.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// The whole message.
+    pub body: Bytes,
+    /// What it is.
+    pub kind: ReceivedKind,
+}
+
+/// The kinds of message a server can send.
+#[derive(Debug, Clone)]
+pub enum ReceivedKind {
+    /// An answer with a result. `id` is its JSON text.
+    Result {
+        /// The id's text.
+        id: Bytes,
+        /// The result's position.
+        result: Span,
+    },
+    /// An answer with an error.
+    Error {
+        /// The id's text, if any: `null` and absent are accepted from others (M-05).
+        id: Option<Bytes>,
+        /// What went wrong.
+        error: RpcError,
+    },
+    /// A request of the server's own (legacy only).
+    Request {
+        /// The id's text.
+        id: Bytes,
+        /// The method.
+        method: Box<str>,
+        /// `params`, as it stands.
+        params: Option<Span>,
+    },
+    /// A notification.
+    Notification {
+        /// The method.
+        method: Box<str>,
+        /// `params`, when it is an object.
+        params: Option<Object>,
+    },
+}
+
+/// A JSON-RPC error as a server gave it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RpcError {
+    /// The code.
+    pub code: i32,
+    /// The message.
+    pub message: String,
+    /// `data` as JSON text.
+    pub data: Option<String>,
+}
+
+impl Received {
+    /// Reads one message of a server; keys we read may occur once only (design §2).
+    pub fn parse(body: Bytes) -> Result<Self, ObjectError> {
+        let text = std::str::from_utf8(&body).map_err(|_| ObjectError::Syntax)?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let body = body.slice_ref(text.as_bytes());
+        let top = Object::parse(text, Span::new(0, text.len()))?;
+        let version = top.get(text, "jsonrpc")?.and_then(|s| string(s.of(text)));
+        if version.as_deref() != Some("2.0") {
+            return Err(ObjectError::Syntax);
+        }
+        let id = top.get(text, "id")?.map(|span| body.slice(span.range()));
+        let method = top.get(text, "method")?.and_then(|s| string(s.of(text)));
+        let (result, error) = (top.get(text, "result")?, top.get(text, "error")?);
+        let kind = match (method, id, result, error) {
+            (None, Some(id), Some(result), None) => ReceivedKind::Result { id, result },
+            (None, id, None, Some(error)) => {
+                ReceivedKind::Error { id: id.filter(|id| id != "null"), error: rpc_error(text, error)? }
+            }
+            (Some(method), Some(id), None, None) => {
+                ReceivedKind::Request { id, method: method.as_ref().into(), params: top.get(text, "params")? }
+            }
+            (Some(method), None, None, None) => {
+                let params = match top.get(text, "params")?.map(|span| Object::parse(text, span)) {
+                    Some(Ok(params)) => Some(params),
+                    None | Some(Err(ObjectError::NotObject)) => None,
+                    Some(Err(error)) => return Err(error),
+                };
+                ReceivedKind::Notification { method: method.as_ref().into(), params }
+            }
+            _ => return Err(ObjectError::Syntax),
+        };
+        Ok(Self { body, kind })
+    }
+
+    /// The message as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap_or_default()
+    }
+}
+
+fn rpc_error(text: &str, span: Span) -> Result<RpcError, ObjectError> {
+    let object = Object::parse(text, span)?;
+    let code = object.get(text, "code")?.and_then(|s| s.of(text).parse().ok()).ok_or(ObjectError::Syntax)?;
+    let message = object.get(text, "message")?.and_then(|s| string(s.of(text))).unwrap_or_default();
+    let data = object.get(text, "data")?.map(|s| s.of(text).to_owned());
+    Ok(RpcError { code, message: message.into_owned(), data })
+}

@@ -1,0 +1,89 @@
+//! `_meta` of a request: the keys that belong to the hop, and the foreign ones that travel on (M-20..M-28).
+
+use std::borrow::Cow;
+
+use super::object::{Object, ObjectError, Span, string};
+
+/// `_meta` key of the protocol version (M-20).
+pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+/// `_meta` key of the client's capabilities (M-20).
+pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+/// `_meta` key of the client's name and version (H-26: optional).
+pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+/// `_meta` key of the least severe log level wanted (M-60).
+pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+/// `_meta` key that names the server in every result (M-22).
+pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+/// `_meta` key that ties a message to its listen request (S-04).
+pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// `_meta` key under which progress is asked for (M-50).
+pub const PROGRESS_TOKEN: &str = "progressToken";
+
+/// Everything under this prefix is the hop's own (M-23).
+const RESERVED: &str = "io.modelcontextprotocol/";
+/// W3C keys, unprefixed; rewritten per hop (M-28).
+const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+
+/// The parsed `_meta` of one request.
+#[derive(Debug, Clone, Default)]
+pub struct Meta {
+    /// The object, with every member's position.
+    pub object: Object,
+    /// `protocolVersion`, as it stands (any JSON type).
+    pub protocol_version: Option<Span>,
+    /// `clientCapabilities`, as it stands.
+    pub client_capabilities: Option<Span>,
+    /// `clientInfo`, as it stands.
+    pub client_info: Option<Span>,
+    /// `logLevel`, as it stands.
+    pub log_level: Option<Span>,
+    /// `progressToken`, as it stands: relayed back with the same JSON type.
+    pub progress_token: Option<Span>,
+    /// `traceparent`, as it stands.
+    pub traceparent: Option<Span>,
+    /// `tracestate`, as it stands.
+    pub tracestate: Option<Span>,
+}
+
+impl Meta {
+    /// Reads `_meta`; any of our keys twice is an error (design §2).
+    pub fn parse(text: &str, span: Span) -> Result<Self, ObjectError> {
+        let object = Object::parse(text, span)?;
+        Ok(Self {
+            protocol_version: object.get(text, PROTOCOL_VERSION)?,
+            client_capabilities: object.get(text, CLIENT_CAPABILITIES)?,
+            client_info: object.get(text, CLIENT_INFO)?,
+            log_level: object.get(text, LOG_LEVEL)?,
+            progress_token: object.get(text, PROGRESS_TOKEN)?,
+            traceparent: object.get(text, TRACE[0])?,
+            tracestate: object.get(text, TRACE[1])?,
+            object,
+        })
+    }
+
+    /// The version, if it is a string.
+    pub fn version<'t>(&self, text: &'t str) -> Option<Cow<'t, str>> {
+        self.protocol_version.and_then(|span| string(span.of(text)))
+    }
+
+    /// Members of others, copied verbatim to the next hop: `"key":value` each.
+    pub fn foreign<'a>(&'a self, text: &'a str) -> impl Iterator<Item = &'a str> {
+        self.object.members.iter().filter(|m| !is_hop_key(m.name(text))).map(|m| {
+            Span { start: m.key.start, end: m.value.end }.of(text)
+        })
+    }
+}
+
+/// Whether a `_meta` key of a request belongs to one hop and is never copied (M-23).
+pub fn is_hop_key(key: &str) -> bool {
+    key.starts_with(RESERVED) || key == PROGRESS_TOKEN || TRACE.contains(&key)
+}
+
+/// Log levels from least to most severe (M-61).
+pub const LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// The rank of a log level, `None` for an unknown one.
+pub fn level_rank(level: &str) -> Option<usize> {
+    LEVELS.iter().position(|l| *l == level)
+}

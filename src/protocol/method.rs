@@ -1,0 +1,158 @@
+//! THE table of methods: what may be called, which field is its name, what may be cached or asked again.
+
+/// A request method of 2026-07-28 that the gateway serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// `server/discover`
+    Discover,
+    /// `tools/list`
+    ToolsList,
+    /// `tools/call`
+    ToolsCall,
+    /// `prompts/list`
+    PromptsList,
+    /// `prompts/get`
+    PromptsGet,
+    /// `resources/list`
+    ResourcesList,
+    /// `resources/templates/list`
+    TemplatesList,
+    /// `resources/read`
+    ResourcesRead,
+    /// `completion/complete`
+    Complete,
+}
+
+/// What a catalogue holds, one list each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Tools.
+    Tools,
+    /// Prompts.
+    Prompts,
+    /// Resources.
+    Resources,
+    /// Resource templates.
+    Templates,
+}
+
+impl Kind {
+    /// Every kind, in the order they are walked.
+    pub const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    /// Metric label, and the key of the array in a list result except for templates.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "templates",
+        }
+    }
+
+    /// The key of the array in a list result.
+    pub const fn result_key(self) -> &'static str {
+        match self {
+            Self::Templates => "resourceTemplates",
+            other => other.as_str(),
+        }
+    }
+
+    /// The field that identifies an item.
+    pub const fn id_key(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        }
+    }
+
+    /// The server capability that gates it.
+    pub const fn capability(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources | Self::Templates => "resources",
+        }
+    }
+
+    /// The list method.
+    pub const fn method(self) -> Method {
+        match self {
+            Self::Tools => Method::ToolsList,
+            Self::Prompts => Method::PromptsList,
+            Self::Resources => Method::ResourcesList,
+            Self::Templates => Method::TemplatesList,
+        }
+    }
+}
+
+impl Method {
+    /// Every method of the table.
+    pub const ALL: [Self; 9] = [
+        Self::Discover,
+        Self::ToolsList,
+        Self::ToolsCall,
+        Self::PromptsList,
+        Self::PromptsGet,
+        Self::ResourcesList,
+        Self::TemplatesList,
+        Self::ResourcesRead,
+        Self::Complete,
+    ];
+
+    /// The name on the wire, also the metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Discover => "server/discover",
+            Self::ToolsList => "tools/list",
+            Self::ToolsCall => "tools/call",
+            Self::PromptsList => "prompts/list",
+            Self::PromptsGet => "prompts/get",
+            Self::ResourcesList => "resources/list",
+            Self::TemplatesList => "resources/templates/list",
+            Self::ResourcesRead => "resources/read",
+            Self::Complete => "completion/complete",
+        }
+    }
+
+    /// The method of this exact name (H-30: case-sensitive); `None` means 404/-32601.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|m| m.as_str() == name)
+    }
+
+    /// The member of `params` that `Mcp-Name` mirrors (H-33).
+    pub const fn name_field(self) -> Option<&'static str> {
+        match self {
+            Self::ToolsCall | Self::PromptsGet => Some("name"),
+            Self::ResourcesRead => Some("uri"),
+            _ => None,
+        }
+    }
+
+    /// Whether it may be answered with `input_required` (M-13).
+    pub const fn may_ask(self) -> bool {
+        matches!(self, Self::ToolsCall | Self::PromptsGet | Self::ResourcesRead)
+    }
+
+    /// Whether the gateway may send it again by itself after a broken stream (H-65).
+    pub const fn repeatable(self) -> bool {
+        !matches!(self, Self::ToolsCall)
+    }
+
+    /// Whether its complete results carry `ttlMs` and `cacheScope` (L-10).
+    pub const fn cacheable(self) -> bool {
+        !matches!(self, Self::ToolsCall | Self::PromptsGet | Self::Complete)
+    }
+
+    /// The kind of list it returns.
+    pub const fn lists(self) -> Option<Kind> {
+        match self {
+            Self::ToolsList => Some(Kind::Tools),
+            Self::PromptsList => Some(Kind::Prompts),
+            Self::ResourcesList => Some(Kind::Resources),
+            Self::TemplatesList => Some(Kind::Templates),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! MCP as data: no I/O, no runtime, no configuration. Everything here borrows from or splices bytes.
+
+pub mod code;
+pub mod edit;
+pub mod envelope;
+pub mod header;
+pub mod items;
+pub mod message;
+pub mod meta;
+pub mod method;
+pub mod object;
+pub mod sse;
+pub mod version;

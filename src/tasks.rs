@@ -1,0 +1,75 @@
+//! The only caller of `tokio::spawn`: named, counted, cancellable; a panic is caught and counted.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The process's tasks: handed down from `app`, cloned freely.
+#[derive(Debug, Clone, Default)]
+pub struct Tasks {
+    tracker: TaskTracker,
+    stop: CancellationToken,
+    panics: Arc<AtomicU64>,
+}
+
+impl Tasks {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs `work` to its end, or until [`Tasks::shutdown`] cancels it at an await point.
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+    pub fn spawn<F>(&self, name: &'static str, work: F) -> JoinHandle<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stop, panics) = (self.stop.clone(), Arc::clone(&self.panics));
+        self.tracker.spawn(async move {
+            let work = AssertUnwindSafe(work).catch_unwind();
+            tokio::select! {
+                done = work => {
+                    if done.is_err() {
+                        panics.fetch_add(1, Ordering::Relaxed);
+                        tracing::error!(task = name, "a task panicked");
+                    }
+                }
+                () = stop.cancelled() => {}
+            }
+        })
+    }
+
+    /// Cancelled when the process stops.
+    pub const fn stop_token(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Counts a panic that was caught elsewhere.
+    pub fn count_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Panics caught so far (`gatehouse_panics_total`).
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    /// Tasks that have not ended.
+    pub fn running(&self) -> usize {
+        self.tracker.len()
+    }
+
+    /// Cancels everything and waits for it, at most `limit`; false when something did not end in time.
+    pub async fn shutdown(&self, limit: Duration) -> bool {
+        self.stop.cancel();
+        self.tracker.close();
+        tokio::time::timeout(limit, self.tracker.wait()).await.is_ok()
+    }
+}
