@@ -1,5 +1,8 @@
 //! map
 #![allow(missing_docs)]
 pub mod config;
+pub mod net;
+pub mod outbound;
 pub mod protocol;
 pub mod tasks;
+pub mod telemetry;

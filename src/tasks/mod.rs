@@ -1,5 +1,9 @@
 //! The only caller of `tokio::spawn`: named, counted, cancellable; a panic is caught and counted.
 
+pub mod flight;
+
+pub use flight::Flight;
+
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -1,0 +1,231 @@
+//! The answers to one request: deadlines kept, ids checked, and a drop is a cancel by the hop's own rule (H-82).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use prometheus::IntGauge;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::{Failure, OutboundError};
+use super::legacy;
+use super::offer::Offer;
+use super::server::{Peer, Server};
+use super::wire::Wire;
+use crate::protocol::code;
+use crate::protocol::message::{Received, ReceivedKind, RpcError};
+use crate::protocol::object::{Object, Span, string};
+use crate::protocol::version::Era;
+
+/// A message that belongs to a request.
+#[derive(Debug)]
+pub enum Message {
+    /// `notifications/progress` for our token; `params` by position.
+    Progress(Received, Object),
+    /// `notifications/message` on the request's own stream.
+    Log(Received, Object),
+    /// The final result.
+    Result {
+        /// The whole message.
+        body: Bytes,
+        /// The result in it.
+        result: Span,
+        /// Modern or legacy: what the result's shape follows.
+        era: Era,
+    },
+    /// The final JSON-RPC error, as the server gave it.
+    Error(RpcError),
+}
+
+/// A permit and a place in the in-flight gauge.
+#[derive(Debug)]
+pub(super) struct Slot {
+    _permit: Option<OwnedSemaphorePermit>,
+    inflight: IntGauge,
+}
+
+impl Slot {
+    pub(super) fn new(permit: Option<OwnedSemaphorePermit>, inflight: IntGauge) -> Self {
+        inflight.inc();
+        Self { _permit: permit, inflight }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.inflight.dec();
+    }
+}
+
+/// Cancels the request at its server when dropped armed.
+#[derive(Debug)]
+pub(super) struct CancelGuard {
+    server: Arc<Server>,
+    peer: Arc<Peer>,
+    id: u64,
+    armed: bool,
+}
+
+impl CancelGuard {
+    pub(super) const fn new(server: Arc<Server>, peer: Arc<Peer>, id: u64) -> Self {
+        Self { server, peer, id, armed: true }
+    }
+
+    pub(super) fn disarm(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        // Modern HTTP: the closed stream is the cancel, there is nothing to send.
+        let by_message = self.peer.era == Era::Legacy || self.peer.connection.is_some();
+        if self.armed && by_message {
+            self.server.post_later(&self.peer, "cancel", legacy::cancelled(self.id));
+        }
+    }
+}
+
+/// One request on its way; dropping it before the final message cancels it.
+#[derive(Debug)]
+pub struct Exchange {
+    wire: Wire,
+    guard: CancelGuard,
+    _slot: Slot,
+    silence: Duration,
+    until: Instant,
+    hard: Instant,
+}
+
+impl Exchange {
+    pub(super) fn new(wire: Wire, guard: CancelGuard, slot: Slot, silence: Duration, hard: Instant) -> Self {
+        let until = (Instant::now() + silence).min(hard);
+        Self { wire, guard, _slot: slot, silence, until, hard }
+    }
+
+    /// How the server speaks.
+    pub fn era(&self) -> Era {
+        self.guard.peer.era
+    }
+
+    /// What the server declared when the request was sent.
+    pub fn offer(&self) -> &Offer {
+        &self.guard.peer.offer
+    }
+
+    /// The next message of this request. After a result or an error there is none.
+    pub async fn next(&mut self) -> Result<Message, OutboundError> {
+        loop {
+            let message = match timeout_at(self.until, self.wire.next()).await {
+                Ok(Ok(message)) => message,
+                Ok(Err(failure)) => return Err(self.fail(failure)),
+                Err(_) => return Err(self.guard.server.error(Failure::Timeout(self.silence), true)),
+            };
+            if let Some(message) = self.accept(message)? {
+                return Ok(message);
+            }
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) -> OutboundError {
+        let server = &self.guard.server;
+        let error = server.error(failure, true);
+        match &error.failure {
+            Failure::Unavailable(_) | Failure::Exited => server.contact(false),
+            // Not what this dialect answers: agree anew before the next request (G-65).
+            Failure::Status(400..=499) | Failure::Credentials(_) => server.forget(&self.guard.peer),
+            _ => {}
+        }
+        if matches!(error.failure, Failure::Status(_) | Failure::Credentials(_) | Failure::Exited) {
+            // Refused, or nobody there to tell.
+            self.guard.armed = false;
+        }
+        error
+    }
+
+    fn accept(&mut self, message: Received) -> Result<Option<Message>, OutboundError> {
+        let own = |id: &[u8]| id == self.guard.id.to_string().as_bytes();
+        match &message.kind {
+            ReceivedKind::Result { id, result } if own(id) => {
+                let result = *result;
+                self.finish();
+                Ok(Some(Message::Result { body: message.body, result, era: self.era() }))
+            }
+            ReceivedKind::Error { id, error } if id.as_ref().is_none_or(|id| own(id)) => {
+                let error = error.clone();
+                self.finish();
+                self.refused(error).map(Some)
+            }
+            ReceivedKind::Request { id, method, .. } => {
+                self.asked(id, method)?;
+                Ok(None)
+            }
+            ReceivedKind::Notification { method, params: Some(params) } => {
+                let (method, params) = (method.clone(), params.clone());
+                Ok(self.notified(&method, message, params))
+            }
+            _ => {
+                self.guard.server.violation("foreign_id");
+                Ok(None)
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.guard.armed = false;
+        self.guard.server.contact(true);
+    }
+
+    /// Errors that concern our hop only are turned here; the rest is the caller's to relay.
+    fn refused(&self, error: RpcError) -> Result<Message, OutboundError> {
+        let modern = self.era() == Era::Modern;
+        let server = &self.guard.server;
+        match error.code {
+            code::HEADER_MISMATCH if modern => Err(server.error(Failure::HeaderMismatch, true)),
+            code::UNSUPPORTED_VERSION if modern => {
+                server.forget(&self.guard.peer);
+                Err(server.error(Failure::Version, true))
+            }
+            code::METHOD_NOT_FOUND => {
+                // It declared the method and does not know it: ask again what it offers (M-45).
+                server.forget(&self.guard.peer);
+                Ok(Message::Error(error))
+            }
+            _ => Ok(Message::Error(error)),
+        }
+    }
+
+    /// A request of the server's own during a call: answered by rule; on modern hops a violation (H-67).
+    fn asked(&self, id: &Bytes, method: &str) -> Result<(), OutboundError> {
+        let server = &self.guard.server;
+        if self.era() == Era::Modern {
+            server.violation("request");
+            return Err(server.error(Failure::Malformed("the server sent a request"), true));
+        }
+        server.post_later(&self.guard.peer, "answer", legacy::answer(method, id));
+        Ok(())
+    }
+
+    fn notified(&mut self, method: &str, message: Received, params: Object) -> Option<Message> {
+        match method {
+            "notifications/progress" => {
+                let token = params.get(message.text(), "progressToken").ok().flatten();
+                let text = token.map(|span| span.of(message.text()));
+                // Some servers answer a number with its string.
+                let ours = text.is_some_and(|t| {
+                    let id = self.guard.id.to_string();
+                    t == id || string(t).is_some_and(|s| s == id)
+                });
+                if !ours {
+                    self.guard.server.violation("progress_token");
+                    return None;
+                }
+                self.until = (Instant::now() + self.silence).min(self.hard);
+                Some(Message::Progress(message, params))
+            }
+            "notifications/message" => Some(Message::Log(message, params)),
+            _ => None,
+        }
+    }
+}

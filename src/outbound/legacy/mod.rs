@@ -1,0 +1,70 @@
+//! The 2025 dialect towards servers: `initialize`, session id and version header (G-40, G-41).
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::request::Request;
+use crate::protocol::edit::Parts;
+use crate::protocol::envelope::Id;
+use crate::protocol::message;
+use crate::protocol::version::LATEST_LEGACY;
+use crate::protocol::{code, header};
+
+/// What `initialize` agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// `Mcp-Session-Id`, if the server gave one.
+    pub id: Option<HeaderValue>,
+    /// The negotiated revision.
+    pub version: String,
+}
+
+/// The `initialize` request; we declare no capability, so no server may ask for input yet (G-48).
+pub fn initialize(id: u64, client: &str) -> Parts {
+    let params =
+        format!("{{\"protocolVersion\":\"{LATEST_LEGACY}\",\"capabilities\":{{}},\"clientInfo\":{client}}}");
+    message::request(Some(&Id::number(id)), "initialize", params)
+}
+
+/// `notifications/initialized`.
+pub fn initialized() -> Parts {
+    message::request(None, "notifications/initialized", Parts::new())
+}
+
+/// `notifications/cancelled` for a request of ours (G-47).
+pub fn cancelled(id: u64) -> Parts {
+    message::request(None, "notifications/cancelled", format!("{{\"requestId\":{id}}}"))
+}
+
+/// The request's bytes: hop `_meta` of the modern era and retry members are left out (G-83).
+pub fn body(request: &Request, id: u64) -> Parts {
+    let meta = format!("{{{}}}", request.hop.members(id).join(","));
+    message::request(Some(&Id::number(id)), request.method.as_str(), request.params_with(&meta, false))
+}
+
+/// The headers of every request of a session (G-41).
+pub fn headers(session: &Session) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    if let Some(id) = &session.id {
+        headers.insert(HeaderName::from_static(header::SESSION_ID), id.clone());
+    }
+    // 2025-03-26 does not know the header.
+    if session.version.as_str() >= "2025-06-18"
+        && let Ok(version) = HeaderValue::from_str(&session.version)
+    {
+        headers.insert(HeaderName::from_static(header::PROTOCOL_VERSION), version);
+    }
+    headers
+}
+
+/// The answer to a request of the server's own: `ping` is answered, the rest refused (R-35, G-45).
+pub fn answer(method: &str, id: &[u8]) -> Parts {
+    let id = String::from_utf8_lossy(id);
+    if method == "ping" {
+        return format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}").into();
+    }
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{},\"message\":\"Method not found\"}}}}",
+        code::METHOD_NOT_FOUND
+    )
+    .into()
+}

@@ -1,0 +1,193 @@
+//! Streamable HTTP: one POST out, one JSON object or a stream of events back (H-60, H-61).
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body_util::BodyExt as _;
+use url::Url;
+
+use crate::net::body::Body;
+use crate::net::budget::{Budget, Held};
+use crate::net::client::{Client, ClientError};
+use crate::outbound::error::Failure;
+use crate::protocol::edit::Parts;
+use crate::protocol::sse;
+
+/// Where to POST, and what goes with every request.
+#[derive(Debug, Clone)]
+pub struct HttpLink {
+    client: Client,
+    uri: Uri,
+    headers: HeaderMap,
+    budget: Budget,
+    max_result: usize,
+}
+
+/// The answer to one POST.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its headers.
+    pub headers: HeaderMap,
+    body: AnswerBody,
+    held: Held,
+    max_result: usize,
+}
+
+#[derive(Debug)]
+enum AnswerBody {
+    Whole(Body),
+    Events(Body, sse::Parser),
+    Done,
+}
+
+impl HttpLink {
+    /// A link to `url` that sends `credentials` with every request.
+    pub fn new(
+        client: Client,
+        url: &Url,
+        credentials: &[(HeaderName, HeaderValue)],
+        budget: Budget,
+        max_result: usize,
+    ) -> Result<Self, Failure> {
+        let mut path = url.path().to_owned();
+        if let Some(query) = url.query() {
+            path.push('?');
+            path.push_str(query);
+        }
+        let uri = path.parse().map_err(|_| Failure::Unavailable("the url has no usable path".into()))?;
+        let mut headers = HeaderMap::with_capacity(12);
+        headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(
+            header::USER_AGENT,
+            HeaderValue::from_static(concat!("gatehouse/", env!("CARGO_PKG_VERSION"))),
+        );
+        for (name, value) in credentials {
+            headers.insert(name.clone(), value.clone());
+        }
+        Ok(Self { client, uri, headers, budget, max_result })
+    }
+
+    /// Sends one message. The error says whether the server may have seen it.
+    pub async fn post(&self, extra: HeaderMap, body: Parts) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Method::POST, extra, body).await
+    }
+
+    /// Ends a session (G-46).
+    pub async fn delete(&self, extra: HeaderMap) -> Result<StatusCode, (Failure, bool)> {
+        Ok(self.exchange(Method::DELETE, extra, Parts::new()).await?.status)
+    }
+
+    async fn exchange(&self, method: Method, extra: HeaderMap, body: Parts) -> Result<Answer, (Failure, bool)> {
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = self.uri.clone();
+        let mut headers = self.headers.clone();
+        headers.extend(extra);
+        *request.headers_mut() = headers;
+        let response = self.client.send(request).await.map_err(|e| (unavailable(&e), e.sent))?;
+        let (head, body) = response.into_parts();
+        let events = media_type(&head.headers).is_some_and(|t| t == "text/event-stream");
+        let body = if events {
+            AnswerBody::Events(body, sse::Parser::new(self.max_result))
+        } else {
+            AnswerBody::Whole(body)
+        };
+        Ok(Answer {
+            status: head.status,
+            headers: head.headers,
+            body,
+            held: self.budget.hold(),
+            max_result: self.max_result,
+        })
+    }
+}
+
+impl Answer {
+    /// Whether the body is an event stream.
+    pub const fn is_stream(&self) -> bool {
+        matches!(self.body, AnswerBody::Events(..))
+    }
+
+    /// The next JSON-RPC message; `None` at the end. Cancel-safe between messages.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match std::mem::replace(&mut self.body, AnswerBody::Done) {
+            AnswerBody::Done => Ok(None),
+            AnswerBody::Whole(body) => {
+                if encoded(&self.headers) {
+                    return Err(Failure::Malformed("a compressed body that was not asked for"));
+                }
+                self.whole(body).await
+            }
+            AnswerBody::Events(body, parser) => {
+                self.body = AnswerBody::Events(body, parser);
+                self.event().await
+            }
+        }
+    }
+
+    async fn whole(&mut self, mut body: Body) -> Result<Option<Bytes>, Failure> {
+        let mut first: Option<Bytes> = None;
+        let mut rest = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|e| unavailable(&e))?.into_data() else { continue };
+            let total = first.as_ref().map_or(0, Bytes::len).max(rest.len()) + data.len();
+            if total > self.max_result {
+                return Err(Failure::TooLarge(self.max_result));
+            }
+            if !self.held.grow(data.len()) {
+                return Err(Failure::Buffered);
+            }
+            match (&first, rest.is_empty()) {
+                (None, true) => first = Some(data),
+                (Some(one), true) => {
+                    rest.reserve(one.len() + data.len());
+                    rest.extend_from_slice(one);
+                    rest.extend_from_slice(&data);
+                }
+                _ => rest.extend_from_slice(&data),
+            }
+        }
+        let whole = if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() };
+        Ok((!whole.is_empty()).then_some(whole))
+    }
+
+    async fn event(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let AnswerBody::Events(body, parser) = &mut self.body else { return Ok(None) };
+            match parser.next_event() {
+                Ok(Some(event)) if event.data.is_empty() => continue,
+                Ok(Some(event)) => return Ok(Some(event.data)),
+                Ok(None) => {}
+                Err(sse::TooLarge) => return Err(Failure::TooLarge(self.max_result)),
+            }
+            match body.frame().await {
+                Some(frame) => {
+                    if let Ok(data) = frame.map_err(|e| unavailable(&e))?.into_data() {
+                        parser.push(&data);
+                    }
+                }
+                None => {
+                    self.body = AnswerBody::Done;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+/// The media type without parameters, in lower case.
+fn media_type(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    Some(value.split(';').next()?.trim().to_ascii_lowercase())
+}
+
+fn encoded(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_ENCODING).is_some_and(|v| !v.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+fn unavailable(error: &ClientError) -> Failure {
+    Failure::Unavailable(error.to_string())
+}

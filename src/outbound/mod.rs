@@ -1,0 +1,146 @@
+//! Links to MCP servers: name → handle. Starting is the first reload: both are [`Servers::reconcile`].
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use base64::Engine as _;
+use http::{HeaderName, HeaderValue, header};
+
+pub mod error;
+pub mod exchange;
+pub mod legacy;
+pub mod link;
+pub mod modern;
+pub mod offer;
+pub mod probe;
+pub mod request;
+pub mod server;
+pub mod wire;
+
+pub use error::{Failure, OutboundError};
+pub use exchange::{Exchange, Message};
+pub use request::{Hop, Request, Retry};
+pub use server::{Peer, Server};
+
+use crate::config::{Config, Credentials, Server as ServerConfig, Target};
+use crate::net::budget::Budget;
+use crate::net::client::{Client, ClientOptions};
+use crate::protocol::items::json_string;
+use crate::tasks::Tasks;
+use crate::telemetry::Metrics;
+use link::http::HttpLink;
+use link::stdio::{StdioLink, StdioOptions};
+use server::{Shared, Transport};
+
+/// Every configured server, in file order.
+#[derive(Debug)]
+pub struct Servers {
+    list: ArcSwap<Vec<Arc<Server>>>,
+    shared: Shared,
+    budget: Budget,
+}
+
+impl Servers {
+    /// No servers yet.
+    pub fn new(tasks: Tasks, metrics: Arc<Metrics>, budget: Budget) -> Self {
+        let name = json_string("gatehouse");
+        let version = json_string(env!("CARGO_PKG_VERSION"));
+        let client_info = format!("{{\"name\":{name},\"version\":{version}}}");
+        let shared =
+            Shared { ids: Arc::new(AtomicU64::new(1)), tasks, metrics, client_info: client_info.into() };
+        Self { list: ArcSwap::default(), shared, budget }
+    }
+
+    /// Makes the servers those of `config`: unchanged ones keep their connections, processes and sessions,
+    /// others are stopped in the background. An error names the server whose link cannot be built.
+    pub fn reconcile(&self, config: &Config) -> Result<Vec<Arc<Server>>, OutboundError> {
+        let old = self.list.load_full();
+        let mut list = Vec::with_capacity(config.servers.len());
+        for wanted in &config.servers {
+            let kept = old.iter().find(|server| server.config == *wanted);
+            list.push(match kept {
+                Some(server) => Arc::clone(server),
+                None => Arc::new(self.build(wanted, config)?),
+            });
+        }
+        self.list.store(Arc::new(list.clone()));
+        for server in old.iter().filter(|server| !list.iter().any(|kept| Arc::ptr_eq(kept, server))) {
+            let server = Arc::clone(server);
+            if !list.iter().any(|kept| kept.name == server.name) {
+                self.shared.metrics.forget(&server.name);
+            }
+            self.shared.tasks.spawn("stop server", async move { server.stop().await });
+        }
+        Ok(list)
+    }
+
+    /// The servers now, in file order.
+    pub fn all(&self) -> Arc<Vec<Arc<Server>>> {
+        self.list.load_full()
+    }
+
+    /// Ends every session and process.
+    pub async fn stop(&self) {
+        let servers = self.list.swap(Arc::default());
+        futures_util::future::join_all(servers.iter().map(|server| server.stop())).await;
+    }
+
+    fn build(&self, server: &ServerConfig, config: &Config) -> Result<Server, OutboundError> {
+        let failed = |failure| OutboundError::new(server.name.as_str().into(), failure, false);
+        let transport = match &server.target {
+            Target::Http { url, proxy, ca_file } => {
+                let options = ClientOptions {
+                    url: url.clone(),
+                    connect_timeout: server.connect_timeout,
+                    proxy: proxy.clone(),
+                    ca_file: ca_file.clone(),
+                    idle_timeout: Duration::from_secs(60),
+                    // Beyond the permits: lists, cancels and streams.
+                    max_connections: server.max_concurrency + 16,
+                    h2_ping: Duration::from_secs(10),
+                };
+                let client = Client::new(options, self.shared.tasks.clone())
+                    .map_err(|e| failed(Failure::Unavailable(e.to_string())))?;
+                let credentials = credential_headers(&server.credentials);
+                let budget = self.budget.clone();
+                let link = HttpLink::new(client, url, &credentials, budget, server.max_result);
+                Transport::Http(link.map_err(failed)?)
+            }
+            Target::Stdio(command) => {
+                let options = StdioOptions {
+                    server: server.name.clone(),
+                    max_line: server.max_result,
+                    state_dir: config.gateway.state_dir.clone(),
+                };
+                Transport::Stdio(StdioLink::new(command.clone(), options, self.shared.tasks.clone()))
+            }
+        };
+        Ok(Server::new(server.clone(), transport, &self.shared))
+    }
+}
+
+/// What is sent with every request; values are checked by the configuration.
+fn credential_headers(credentials: &Credentials) -> Vec<(HeaderName, HeaderValue)> {
+    let secret = |text: String| {
+        let mut value = HeaderValue::from_str(&text).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    };
+    let pairs: Vec<(HeaderName, Option<HeaderValue>)> = match credentials {
+        Credentials::None => Vec::new(),
+        Credentials::Bearer(token) => {
+            vec![(header::AUTHORIZATION, secret(format!("Bearer {}", token.expose())))]
+        }
+        Credentials::Basic { user, password } => {
+            let pair = format!("{user}:{}", password.expose());
+            let coded = base64::engine::general_purpose::STANDARD.encode(pair);
+            vec![(header::AUTHORIZATION, secret(format!("Basic {coded}")))]
+        }
+        Credentials::Headers(headers) => {
+            headers.iter().map(|(name, value)| (name.clone(), secret(value.expose().to_owned()))).collect()
+        }
+    };
+    pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}

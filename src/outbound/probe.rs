@@ -1,0 +1,230 @@
+//! Which era does a server speak? `server/discover` first, the handshake where that says so (G-60..G-67).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use http::HeaderMap;
+
+use super::error::{Failure, OutboundError};
+use super::link::stdio::Connection;
+use super::offer::Offer;
+use super::request::Request;
+use super::server::{Peer, Server, Transport};
+use super::wire::Wire;
+use super::{legacy, modern};
+use crate::config::Protocol;
+use crate::protocol::edit::Parts;
+use crate::protocol::message::{Received, ReceivedKind, RpcError};
+use crate::protocol::method::Method;
+use crate::protocol::version::{Era, LEGACY, MODERN};
+use crate::protocol::{code, header};
+
+/// What the answer to `server/discover` means.
+#[derive(Debug, Clone, PartialEq)]
+enum Verdict {
+    Modern(Box<Offer>),
+    Legacy,
+    Failed(Failure),
+}
+
+/// Finds out how to speak to `server` and gets ready to: the first contact, and each one after a loss.
+pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
+    let connection = match &server.transport {
+        Transport::Http(_) => None,
+        Transport::Stdio(link) => {
+            let failed = |e| server.error(Failure::Unavailable(format!("{e}")), false);
+            Some(link.connect().await.map_err(failed)?)
+        }
+    };
+    let peer = agree(server, connection.clone()).await;
+    if let (Err(_), Some(connection)) = (&peer, connection) {
+        // A process that will not shake hands is not kept (F-038).
+        connection.abandon();
+    }
+    peer
+}
+
+async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, OutboundError> {
+    let wanted = server.config.protocol;
+    if wanted == Protocol::Legacy || (wanted == Protocol::Auto && server.skips_discover()) {
+        return shake_hands(server, connection).await;
+    }
+    let verdict = discover(server, connection.as_ref()).await;
+    tracing::debug!(server = %server.name, verdict = ?verdict, "probed");
+    match verdict {
+        Verdict::Modern(offer) => Ok(Peer {
+            era: Era::Modern,
+            version: MODERN.to_owned(),
+            session: None,
+            offer: *offer,
+            connection,
+        }),
+        Verdict::Legacy if wanted == Protocol::Modern => Err(server.error(Failure::Version, true)),
+        Verdict::Legacy => {
+            let gone = connection.as_ref().is_some_and(Connection::is_closed);
+            if gone {
+                // It ended itself on a message it did not know: next time begin with the handshake (G-64).
+                server.skip_discover();
+                return Err(server.error(Failure::Exited, true));
+            }
+            shake_hands(server, connection).await
+        }
+        Verdict::Failed(failure) => Err(server.error(failure, true)),
+    }
+}
+
+async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verdict {
+    let id = server.next_id();
+    let Ok(request) = Request::own(Method::Discover, "{}".to_owned()) else {
+        return Verdict::Failed(Failure::Malformed("discover"));
+    };
+    let body = modern::body(&request, id, MODERN, &server.client_info);
+    let accepted = AtomicBool::new(connection.is_some());
+    let asked = ask(server, connection, id, modern::headers(&request, MODERN), body, &accepted);
+    match tokio::time::timeout(server.config.probe_timeout, asked).await {
+        Ok((answer, status, _)) => judge(answer, status),
+        // A stream or process that stays silent is a legacy one that ignores us; nothing at all is no verdict.
+        Err(_) if accepted.load(Ordering::Relaxed) => Verdict::Legacy,
+        Err(_) => Verdict::Failed(Failure::Timeout(server.config.probe_timeout)),
+    }
+}
+
+/// Sends one request of the handshake and waits for its answer; also the HTTP status and headers.
+async fn ask(
+    server: &Arc<Server>,
+    connection: Option<&Connection>,
+    id: u64,
+    headers: HeaderMap,
+    body: Parts,
+    accepted: &AtomicBool,
+) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
+    let (mut wire, headers) = match (&server.transport, connection) {
+        (Transport::Http(link), _) => match link.post(headers, body).await {
+            Ok(answer) => {
+                accepted.store(true, Ordering::Relaxed);
+                let headers = answer.headers.clone();
+                (Wire::http(answer), headers)
+            }
+            Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
+        },
+        (Transport::Stdio(_), Some(connection)) => {
+            let inbox = connection.open(id);
+            if let Err(error) = connection.send(&body).await {
+                return (Err(Failure::Unavailable(format!("{error}"))), None, HeaderMap::new());
+            }
+            (Wire::Stdio(inbox), HeaderMap::new())
+        }
+        (Transport::Stdio(_), None) => {
+            return (Err(Failure::Unavailable("no process".into())), None, HeaderMap::new());
+        }
+    };
+    let status = wire.status();
+    loop {
+        let message = match wire.next().await {
+            Ok(message) => message,
+            Err(failure) => return (Err(failure), status, headers),
+        };
+        if matches!(message.kind, ReceivedKind::Result { .. } | ReceivedKind::Error { .. }) {
+            return (Ok(message), status, headers);
+        }
+    }
+}
+
+fn judge(answer: Result<Received, Failure>, status: Option<u16>) -> Verdict {
+    match answer {
+        Ok(message) => match &message.kind {
+            ReceivedKind::Result { result, .. } => match Offer::read(result.of(message.text())) {
+                Some(offer) if offer.versions.iter().any(|v| v == MODERN) => Verdict::Modern(Box::new(offer)),
+                Some(offer) if offer.versions.is_empty() => Verdict::Legacy,
+                Some(offer) if offer.versions.iter().any(|v| LEGACY.contains(&v.as_str())) => Verdict::Legacy,
+                Some(_) => Verdict::Failed(Failure::Version),
+                None => Verdict::Legacy,
+            },
+            ReceivedKind::Error { error, .. } => judge_error(error),
+            _ => Verdict::Legacy,
+        },
+        Err(Failure::Status(code @ 300..=399)) => Verdict::Failed(Failure::Status(code)),
+        Err(Failure::Status(code @ 500..=599)) => Verdict::Failed(Failure::Status(code)),
+        Err(Failure::Status(_) | Failure::Malformed(_)) => Verdict::Legacy,
+        // A 2xx whose body is empty (202) or ends without an answer: it did not understand the question.
+        Err(Failure::Unavailable(_)) if status.is_some_and(|s| (200..300).contains(&s)) => Verdict::Legacy,
+        // A process that ended: `agree` looks whether it is gone.
+        Err(Failure::Exited) => Verdict::Legacy,
+        Err(failure) => Verdict::Failed(failure),
+    }
+}
+
+fn judge_error(error: &RpcError) -> Verdict {
+    match error.code {
+        code::UNSUPPORTED_VERSION => {
+            let data: serde_json::Value =
+                error.data.as_deref().and_then(|d| serde_json::from_str(d).ok()).unwrap_or_default();
+            let listed = data.get("supported").and_then(|s| s.as_array()).cloned().unwrap_or_default();
+            let legacy = listed.iter().any(|v| v.as_str().is_some_and(|v| LEGACY.contains(&v)));
+            if legacy { Verdict::Legacy } else { Verdict::Failed(Failure::Version) }
+        }
+        // Modern, and our request is at fault: never the handshake.
+        code::HEADER_MISMATCH => Verdict::Failed(Failure::HeaderMismatch),
+        code::MISSING_CAPABILITY => Verdict::Failed(Failure::Malformed("discover was refused")),
+        _ => Verdict::Legacy,
+    }
+}
+
+/// `initialize` and `notifications/initialized` (G-40).
+pub async fn shake_hands(
+    server: &Arc<Server>,
+    connection: Option<Connection>,
+) -> Result<Peer, OutboundError> {
+    let id = server.next_id();
+    let body = legacy::initialize(id, &server.client_info);
+    let accepted = AtomicBool::new(false);
+    let asked = ask(server, connection.as_ref(), id, HeaderMap::new(), body, &accepted);
+    let limit = server.config.probe_timeout;
+    let (answer, _, headers) = tokio::time::timeout(limit, asked)
+        .await
+        .map_err(|_| server.error(Failure::Timeout(limit), true))?;
+    let message = answer.map_err(|failure| server.error(failure, true))?;
+    let ReceivedKind::Result { result, .. } = &message.kind else {
+        return Err(server.error(Failure::Malformed("initialize was refused"), true));
+    };
+    let text = result.of(message.text());
+    let version = serde_json::from_str::<serde_json::Value>(text)
+        .ok()
+        .and_then(|v| v.get("protocolVersion")?.as_str().map(str::to_owned))
+        .filter(|v| LEGACY.contains(&v.as_str()))
+        .ok_or_else(|| server.error(Failure::Version, true))?;
+    let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
+    let offer = Offer::read(text).unwrap_or_default();
+    confirm(server, connection.as_ref(), &session).await.map_err(|f| server.error(f, true))?;
+    Ok(Peer {
+        era: Era::Legacy,
+        version: session.version.clone(),
+        session: Some(session),
+        offer,
+        connection,
+    })
+}
+
+async fn confirm(
+    server: &Arc<Server>,
+    connection: Option<&Connection>,
+    session: &legacy::Session,
+) -> Result<(), Failure> {
+    match (&server.transport, connection) {
+        (Transport::Http(link), _) => {
+            let sent = link.post(legacy::headers(session), legacy::initialized());
+            let limit = server.config.probe_timeout;
+            let answer = tokio::time::timeout(limit, sent).await.map_err(|_| Failure::Timeout(limit))?;
+            // Any 2xx is acceptance; a refusal shows at the first request.
+            answer.map(drop).map_err(|(failure, _)| failure)
+        }
+        (Transport::Stdio(_), Some(connection)) => connection
+            .send(&legacy::initialized())
+            .await
+            .map_err(|error| Failure::Unavailable(format!("{error}"))),
+        (Transport::Stdio(_), None) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

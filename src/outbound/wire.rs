@@ -1,0 +1,99 @@
+//! One request's answers as parsed messages, whatever link they come by.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::error::Failure;
+use super::link::http::Answer;
+use super::link::stdio::Inbox;
+use crate::protocol::message::{Received, ReceivedKind};
+use crate::protocol::object::{Span, array};
+
+/// Where the answers to one request arrive.
+#[derive(Debug)]
+pub enum Wire {
+    /// The body of an HTTP answer; a 2025-03-26 server may put several messages into one array.
+    Http(Box<Answer>, VecDeque<Bytes>),
+    /// A child's standard output, already sorted by id.
+    Stdio(Inbox),
+}
+
+impl Wire {
+    /// An HTTP answer's messages.
+    pub fn http(answer: Answer) -> Self {
+        Self::Http(Box::new(answer), VecDeque::new())
+    }
+
+    /// The HTTP status, where there is one.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Http(answer, _) => Some(answer.status.as_u16()),
+            Self::Stdio(_) => None,
+        }
+    }
+
+    /// The next message. An end before the answer is a failure.
+    pub async fn next(&mut self) -> Result<Received, Failure> {
+        match self {
+            Self::Stdio(inbox) => {
+                inbox.recv().await.ok_or(Failure::Exited)
+            }
+            Self::Http(answer, queue) => next_http(answer, queue).await,
+        }
+    }
+}
+
+async fn next_http(answer: &mut Answer, queue: &mut VecDeque<Bytes>) -> Result<Received, Failure> {
+    let status = answer.status.as_u16();
+    if matches!(status, 401 | 403) {
+        return Err(Failure::Credentials(status));
+    }
+    loop {
+        let frame = match queue.pop_front() {
+            Some(frame) => frame,
+            None => match answer.next().await {
+                Ok(Some(frame)) => frame,
+                Ok(None) if !answer.status.is_success() => return Err(Failure::Status(status)),
+                Ok(None) => return Err(Failure::Unavailable("the answer ended early".to_owned())),
+                // An error page may be of any size and kind: its status says enough (F-073).
+                Err(_) if !answer.status.is_success() => return Err(Failure::Status(status)),
+                Err(failure) => return Err(failure),
+            },
+        };
+        match Received::parse(frame.clone()) {
+            Ok(message) if answer.status.is_success() || is_error(&message) => return Ok(message),
+            Ok(_) => return Err(Failure::Status(status)),
+            Err(_) => match split(&frame).filter(|parts| !parts.is_empty()) {
+                Some(parts) if answer.status.is_success() => queue.extend(parts),
+                _ if !answer.status.is_success() => return Err(Failure::Status(status)),
+                _ => return Err(Failure::Malformed("it is not a JSON-RPC message")),
+            },
+        }
+    }
+}
+
+const fn is_error(message: &Received) -> bool {
+    matches!(message.kind, ReceivedKind::Error { .. })
+}
+
+/// The messages of an array (2025-03-26 batches, G-48).
+fn split(frame: &Bytes) -> Option<Vec<Bytes>> {
+    let text = std::str::from_utf8(frame).ok()?;
+    if !text.trim_start().starts_with('[') {
+        return None;
+    }
+    let spans = array(text, Span::new(0, text.len())).ok()?;
+    Some(spans.into_iter().map(|span| frame.slice(span.range())).collect())
+}
+
+impl Wire {
+    /// Whether a refusal's body speaks of a session; the body is consumed, so only ask to send again.
+    pub async fn mentions_session(&mut self) -> bool {
+        let Self::Http(answer, queue) = self else { return false };
+        let Ok(Some(body)) = answer.next().await else { return false };
+        let found = String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
+        queue.push_back(body);
+        found
+    }
+}

@@ -1,0 +1,9 @@
+//! What the gateway tells its operators: metrics, logs, trace context.
+
+pub mod logs;
+pub mod metrics;
+pub mod outcome;
+pub mod trace;
+
+pub use metrics::Metrics;
+pub use outcome::Outcome;
