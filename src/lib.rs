@@ -1,8 +1,11 @@
 //! map
 #![allow(missing_docs)]
+pub mod catalogue;
 pub mod config;
+pub mod gateway;
 pub mod net;
 pub mod outbound;
 pub mod protocol;
+pub mod seal;
 pub mod tasks;
 pub mod telemetry;

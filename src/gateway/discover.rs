@@ -1,0 +1,121 @@
+//! `server/discover`: what this caller is offered, answered by us, never a refusal because a server is down
+//! (L-01..L-06, design §5).
+
+use std::sync::Arc;
+
+use super::snapshot::{Endpoint, Snapshot};
+use super::{Gateway, GatewayError};
+use crate::outbound::Peer;
+use crate::protocol::edit::Parts;
+use crate::protocol::items::json_string;
+use crate::protocol::meta;
+use crate::protocol::version::MODERN;
+
+/// Most bytes of one server's instructions, and of all together (F-014).
+const ONE_TEXT: usize = 8 * 1024;
+const ALL_TEXTS: usize = 64 * 1024;
+/// The life of the answer while all servers are known, and while some are not.
+const TTL_MS: u32 = 60_000;
+const TTL_MS_UNKNOWN: u32 = 5_000;
+/// What endpoints of several servers always declare: they answer empty where no server has it.
+const MERGED: [&str; 5] = ["tools", "prompts", "resources", "completions", "logging"];
+
+impl Gateway {
+    pub(super) async fn discover(
+        &self,
+        snapshot: &Snapshot,
+        endpoint: &Endpoint,
+    ) -> Result<Parts, GatewayError> {
+        let peers = self.peers(endpoint).await;
+        let ttl = if peers.iter().all(Option::is_some) { TTL_MS } else { TTL_MS_UNKNOWN };
+        let capabilities: Vec<String> = capabilities(endpoint, &peers)
+            .into_iter()
+            .map(|capability| format!("\"{capability}\":{{}}"))
+            .collect();
+        let instructions = instructions(snapshot, endpoint, &peers)
+            .map(|text| format!(",\"instructions\":{}", json_string(&text)))
+            .unwrap_or_default();
+        let mut parts = Parts::new();
+        parts.push(format!(
+            "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}}}{instructions},\
+             \"ttlMs\":{ttl},\"cacheScope\":\"public\",\"_meta\":{{\"{}\":",
+            capabilities.join(","),
+            meta::SERVER_INFO
+        ));
+        parts.push(snapshot.server_info.clone());
+        parts.push(bytes::Bytes::from_static(b"}}"));
+        Ok(parts)
+    }
+
+    /// Whether methods behind a capability exist at this endpoint (M-30).
+    pub(super) async fn offers(&self, endpoint: &Endpoint, capability: &str) -> bool {
+        if endpoint.config.prefix {
+            return MERGED.contains(&capability);
+        }
+        let peers = self.peers(endpoint).await;
+        capabilities(endpoint, &peers).contains(&capability)
+    }
+
+    /// What is agreed with each server. An endpoint that mirrors one server waits for it a while, the others
+    /// never do (L-05).
+    async fn peers(&self, endpoint: &Endpoint) -> Vec<Option<Arc<Peer>>> {
+        let mut peers: Vec<_> = endpoint.members.iter().map(|shelf| shelf.server.known_peer()).collect();
+        if let (false, [shelf], [None]) = (endpoint.config.prefix, &endpoint.members[..], &peers[..]) {
+            let limit = shelf.server.config.list_timeout;
+            let asked = tokio::time::timeout(limit, shelf.server.peer()).await;
+            peers[0] = asked.ok().and_then(Result::ok);
+        }
+        peers
+    }
+}
+
+fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'static str> {
+    match peers {
+        // What a direct connection shows, the gateway shows.
+        [Some(peer)] if !endpoint.config.prefix => {
+            MERGED.into_iter().filter(|capability| peer.offer.has(capability)).collect()
+        }
+        _ => MERGED.to_vec(),
+    }
+}
+
+/// Our own text, then each server's under its name.
+fn instructions(snapshot: &Snapshot, endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Option<String> {
+    let own = endpoint.config.instructions.as_ref().or(snapshot.config.gateway.instructions.as_ref());
+    let mut text = own.cloned().unwrap_or_default();
+    for (shelf, peer) in endpoint.members.iter().zip(peers) {
+        let Some(theirs) = peer.as_ref().and_then(|p| p.offer.instructions.as_deref()) else { continue };
+        if !endpoint.config.prefix {
+            return Some(own.cloned().unwrap_or_else(|| theirs.to_owned()));
+        }
+        let theirs = cut(theirs, ONE_TEXT);
+        if text.len() + theirs.len() > ALL_TEXTS {
+            break;
+        }
+        let gap = if text.is_empty() { "" } else { "\n\n" };
+        text = format!("{text}{gap}## {}\n{theirs}", shelf.server.name);
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// At most `limit` bytes, ending at a character.
+fn cut(text: &str, limit: usize) -> &str {
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn f_014_texts_are_cut_between_characters() {
+        assert_eq!(cut("aäb", 2), "a");
+        assert_eq!(cut("aäb", 3), "aä");
+        assert_eq!(cut("aäb", 9), "aäb");
+        assert_eq!(cut("日", 1), "");
+    }
+}

@@ -1,0 +1,134 @@
+//! Every way we refuse or fail; what it looks like on the wire is decided in `inbound/error.rs`.
+
+use crate::outbound::{Failure, OutboundError};
+use crate::protocol::code;
+use crate::protocol::items::json_string;
+use crate::protocol::message::RpcError;
+use crate::protocol::object::ObjectError;
+use crate::telemetry::Outcome;
+
+/// A request that ends in a JSON-RPC error.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum GatewayError {
+    /// Not in our table, or not offered at this endpoint (M-30).
+    #[error("method not found")]
+    UnknownMethod,
+    /// No such tool or prompt in this caller's view (M-43): never says whether it exists elsewhere.
+    #[error("unknown {0}")]
+    UnknownItem(&'static str),
+    /// Nobody in this caller's view owns the URI (M-42).
+    #[error("unknown resource")]
+    UnknownResource(String),
+    /// The parameters are not what the method takes.
+    #[error("{0}")]
+    InvalidParams(&'static str),
+    /// The message itself is ambiguous (design §2).
+    #[error("{0}")]
+    InvalidRequest(&'static str),
+    /// An `Mcp-Param-*` header disagrees with the arguments (H-52).
+    #[error("header {0} does not match the arguments")]
+    ParamHeader(String),
+    /// A server cannot go on without a capability the client did not declare; `data` as it gave it (M-36).
+    #[error("{}", .0.message)]
+    Capability(RpcError),
+    /// A server's own error, relayed (M-44).
+    #[error("{}", .0.message)]
+    Relayed(RpcError),
+    /// A server behind us failed; for tool calls this is a result instead.
+    #[error("{}", sentence(.0))]
+    Server(#[from] OutboundError),
+    /// A fault of the answer or of ours.
+    #[error("{0}")]
+    Internal(&'static str),
+}
+
+impl GatewayError {
+    /// The JSON-RPC code.
+    pub const fn code(&self) -> i32 {
+        match self {
+            Self::UnknownMethod => code::METHOD_NOT_FOUND,
+            Self::UnknownItem(_) | Self::UnknownResource(_) | Self::InvalidParams(_) => code::INVALID_PARAMS,
+            Self::InvalidRequest(_) => code::INVALID_REQUEST,
+            Self::ParamHeader(_) => code::HEADER_MISMATCH,
+            Self::Capability(_) => code::MISSING_CAPABILITY,
+            Self::Relayed(error) => error.code,
+            Self::Server(_) | Self::Internal(_) => code::INTERNAL_ERROR,
+        }
+    }
+
+    /// `error.data` as JSON text.
+    pub fn data(&self) -> Option<String> {
+        match self {
+            Self::Capability(error) | Self::Relayed(error) => error.data.clone(),
+            Self::UnknownResource(uri) => Some(format!("{{\"uri\":{}}}", json_string(uri))),
+            _ => None,
+        }
+    }
+
+    /// The outcome to record.
+    pub const fn outcome(&self) -> Outcome {
+        match self {
+            Self::ParamHeader(_) => Outcome::HeaderMismatch,
+            Self::Capability(_) | Self::Relayed(_) => Outcome::RpcError,
+            Self::Server(error) => failure_outcome(&error.failure),
+            Self::Internal(_) => Outcome::Internal,
+            _ => Outcome::BadRequest,
+        }
+    }
+}
+
+impl From<ObjectError> for GatewayError {
+    fn from(error: ObjectError) -> Self {
+        match error {
+            ObjectError::NotObject => Self::InvalidParams("a parameter has the wrong type"),
+            ObjectError::Duplicate => Self::InvalidRequest("a key of the message occurs twice"),
+            _ => Self::InvalidRequest("a key of the message is not Unicode text"),
+        }
+    }
+}
+
+/// The outcome of a failed exchange.
+pub(super) const fn failure_outcome(failure: &Failure) -> Outcome {
+    match failure {
+        Failure::Unavailable(_) | Failure::Exited | Failure::Status(_) | Failure::Credentials(_) => {
+            Outcome::Unavailable
+        }
+        Failure::Timeout(_) => Outcome::Timeout,
+        Failure::TooLarge(_) => Outcome::TooLarge,
+        Failure::Buffered | Failure::Busy => Outcome::Limited,
+        Failure::Malformed(_) | Failure::HeaderMismatch | Failure::Version => Outcome::Internal,
+    }
+}
+
+/// What a model or a person can do about it: names the server, holds no address and no secret.
+pub(super) fn sentence(error: &OutboundError) -> String {
+    let server = &error.server;
+    let effects = if error.sent { " The call may have had effects; check before you repeat it." } else { "" };
+    match &error.failure {
+        Failure::Unavailable(_) | Failure::Exited => {
+            format!("The server \"{server}\" is unavailable. Try again later or do without it.{effects}")
+        }
+        Failure::Status(status) => format!(
+            "The server \"{server}\" answered with HTTP status {status}. Try again later or do without it."
+        ),
+        Failure::Credentials(_) => format!(
+            "The server \"{server}\" refused the gateway's credentials. Tell its operator; repeating does not help."
+        ),
+        Failure::Timeout(limit) => format!(
+            "The server \"{server}\" did not answer within {} s (timeout).{effects}",
+            limit.as_secs_f64()
+        ),
+        Failure::TooLarge(limit) => format!(
+            "The result of the server \"{server}\" exceeds {limit} bytes. Ask for less: narrow the query, filter or page."
+        ),
+        Failure::Buffered => {
+            format!("The gateway holds too much data to take the answer of \"{server}\". Try again shortly.")
+        }
+        Failure::Busy => {
+            format!("The server \"{server}\" has too many calls running. Try again shortly.")
+        }
+        Failure::Malformed(_) | Failure::HeaderMismatch | Failure::Version => {
+            format!("The server \"{server}\" gave an answer that is not valid MCP. Tell its operator.{effects}")
+        }
+    }
+}

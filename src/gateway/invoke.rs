@@ -1,0 +1,363 @@
+//! `tools/call`, `prompts/get`, `completion/complete`, from top to bottom: resolve → check → send → return.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::error::{failure_outcome, sentence};
+use super::record::Record;
+use super::relay::{self, Relay};
+use super::state::Bound;
+use super::view::{self, Route, View};
+use super::{Call, Gateway, GatewayError, Outlet};
+use crate::catalogue::bindings::ParamError;
+use crate::catalogue::{Published, Shelf};
+use crate::outbound::{Failure, Hop, Message, OutboundError, Request, Retry, Server};
+use crate::protocol::edit::{Edits, Parts};
+use crate::protocol::items::json_string;
+use crate::protocol::meta::LEVELS;
+use crate::protocol::method::{Kind, Method};
+use crate::protocol::object::{Object, Span, string};
+use crate::telemetry::Outcome;
+use crate::telemetry::trace::TraceContext;
+
+/// One request prepared for one server.
+pub(super) struct Errand<'a> {
+    pub(super) server: &'a Arc<Server>,
+    /// The exposed name or URI.
+    pub(super) name: &'a str,
+    /// The name or URI its server knows.
+    pub(super) native: &'a str,
+    pub(super) request: Request,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl Gateway {
+    pub(super) async fn invoke(
+        &self,
+        call: &Call,
+        outlet: &Outlet,
+        record: &mut Record,
+    ) -> Result<Parts, GatewayError> {
+        let kind = if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts };
+        if !self.offers(&call.endpoint, kind.capability()).await {
+            return Err(GatewayError::UnknownMethod);
+        }
+        let (_, name) = text_param(call, "name")?;
+        let done = match self.resolve(call, kind, &name).await {
+            Ok(route) => self.follow(call, route, kind, outlet, record).await,
+            Err(error) => Err(error),
+        };
+        match done {
+            // What the model can act on is a result (design §6).
+            Err(GatewayError::Server(error)) if kind == Kind::Tools => {
+                record.outcome(failure_outcome(&error.failure));
+                Ok(relay::tool_error(&sentence(&error), &call.snapshot.server_info))
+            }
+            other => other,
+        }
+    }
+
+    async fn follow(
+        &self,
+        call: &Call,
+        mut route: Arc<Route>,
+        kind: Kind,
+        outlet: &Outlet,
+        record: &mut Record,
+    ) -> Result<Parts, GatewayError> {
+        record.routed(&route.shelf.server.name, Some(&route));
+        if kind == Kind::Tools {
+            route = self.checked(call, route).await?;
+        }
+        match self.attempt(call, &route, outlet, record).await {
+            Err(GatewayError::Server(error)) if error.failure == Failure::HeaderMismatch => {
+                // It describes our hop: our view of its schemas is old (H-63).
+                let _ = route.shelf.refresh(kind).await;
+                let route = self.resolve(call, kind, &route.exposed).await?;
+                self.attempt(call, &route, outlet, record).await
+            }
+            other => other,
+        }
+    }
+
+    /// `Mcp-Param-*` against the arguments; before refusing by a schema that is not recent, it is fetched
+    /// anew once (H-52).
+    async fn checked(&self, call: &Call, route: Arc<Route>) -> Result<Arc<Route>, GatewayError> {
+        match check_params(call, &route) {
+            Ok(()) => Ok(route),
+            Err(GatewayError::ParamHeader(_)) => {
+                let seen = Some(route.published.id);
+                if !route.shelf.refresh_if_older(Kind::Tools, seen).await {
+                    return check_params(call, &route).map(|()| route);
+                }
+                let route = self.resolve(call, Kind::Tools, &route.exposed).await?;
+                check_params(call, &route).map(|()| route)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn attempt(
+        &self,
+        call: &Call,
+        route: &Arc<Route>,
+        outlet: &Outlet,
+        record: &mut Record,
+    ) -> Result<Parts, GatewayError> {
+        let (name_span, _) = text_param(call, "name")?;
+        let mut edits = Edits::new();
+        if *route.exposed != *route.native() {
+            edits.replace(name_span, json_string(route.native()));
+        }
+        let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
+        let bound = Bound { call, server: &route.shelf.server.name, name: &route.exposed, arguments };
+        let mut request = self.request(call, edits, &bound)?;
+        request.name = Some(route.native().to_owned());
+        request.param_headers = route.item().bindings.headers_for(arguments).map_err(param_error)?;
+        let errand = Errand {
+            server: &route.shelf.server,
+            name: &route.exposed,
+            native: route.native(),
+            request,
+            timeout: route.item().timeout,
+        };
+        self.converse(call, errand, &bound, outlet, record).await
+    }
+
+    /// The request for the next hop: `_meta` of this hop replaced, foreign keys kept (M-23).
+    pub(super) fn request(&self, call: &Call, edits: Edits, bound: &Bound<'_>) -> Result<Request, GatewayError> {
+        let envelope = &call.envelope;
+        let text = envelope.text();
+        let params = envelope.params.clone().ok_or(GatewayError::InvalidParams("params are missing"))?;
+        let state_at = params.position(text, "requestState")?;
+        let state = match state_at {
+            Some(at) => bound.open(&self.sealer, params.members[at].value.of(text))?,
+            None => None,
+        };
+        let answers_at = params.position(text, "inputResponses")?;
+        let meta = envelope.meta.as_ref();
+        let hop = Hop {
+            foreign: meta.map(|m| m.foreign(text).collect::<Vec<_>>().join(",")).unwrap_or_default(),
+            capabilities: relayable(&call.client.capabilities),
+            log_level: call.client.log_level.map(|rank| LEVELS[rank]),
+            progress: call.client.progress_token.is_some(),
+            trace: trace(call),
+        };
+        Ok(Request {
+            method: call.method,
+            body: envelope.body().clone(),
+            meta: params.get(text, "_meta")?,
+            params,
+            edits,
+            retry: Retry { state_at, state, answers_at },
+            hop,
+            name: None,
+            param_headers: Vec::new(),
+        })
+    }
+
+    /// Sends the request and brings back its answer, notices on the way.
+    pub(super) async fn converse(
+        &self,
+        call: &Call,
+        errand: Errand<'_>,
+        bound: &Bound<'_>,
+        outlet: &Outlet,
+        record: &mut Record,
+    ) -> Result<Parts, GatewayError> {
+        let relay = Relay { call, bound, sealer: &self.sealer, native: errand.native };
+        let mut last_progress = None;
+        let asked = Instant::now();
+        let sent = errand.server.call(&errand.request, errand.timeout).await;
+        record.waited(asked.elapsed());
+        let mut exchange = sent?;
+        if !exchange.offer().allows(call.method) {
+            return Err(GatewayError::UnknownItem("item"));
+        }
+        loop {
+            let waiting = Instant::now();
+            let message = exchange.next().await;
+            record.waited(waiting.elapsed());
+            match message? {
+                Message::Progress(message, params) => {
+                    if let Some(notice) = relay.progress(&message, &params, &mut last_progress) {
+                        outlet.send(notice).await;
+                    }
+                }
+                Message::Log(message, params) => {
+                    if let Some(notice) = relay.log(&message, &params) {
+                        outlet.send(notice).await;
+                    }
+                }
+                Message::Result { body, result, .. } => {
+                    let (parts, outcome) = relay.result(&body, result, &errand.server.config)?;
+                    record.outcome(outcome);
+                    return Ok(parts);
+                }
+                Message::Error(error) => return Err(relay.error(error, &errand.server.config)),
+            }
+        }
+    }
+
+    /// `completion/complete`: the reference is mapped back to the native name (M-73, M-84).
+    pub(super) async fn complete(
+        &self,
+        call: &Call,
+        outlet: &Outlet,
+        record: &mut Record,
+    ) -> Result<Parts, GatewayError> {
+        if !self.offers(&call.endpoint, "completions").await {
+            return Err(GatewayError::UnknownMethod);
+        }
+        let text = call.envelope.text();
+        let reference = call.envelope.param("ref")?.ok_or(GatewayError::InvalidParams("ref is missing"))?;
+        let reference = Object::parse(text, reference)?;
+        let kind = reference.get(text, "type")?.and_then(|span| string(span.of(text)));
+        let mut edits = Edits::new();
+        let (server, native): (Arc<Server>, String) = match kind.as_deref() {
+            Some("ref/prompt") => {
+                let span = reference.get(text, "name")?;
+                let (span, name) = named(text, span).ok_or(GatewayError::InvalidParams("ref.name is missing"))?;
+                let route = self.resolve(call, Kind::Prompts, &name).await?;
+                edits.replace(span, json_string(route.native()));
+                (Arc::clone(&route.shelf.server), route.native().to_owned())
+            }
+            Some("ref/resource") => {
+                let (_, uri) = named(text, reference.get(text, "uri")?)
+                    .ok_or(GatewayError::InvalidParams("ref.uri is missing"))?;
+                (Arc::clone(&self.owner(call, &uri).await?.server), uri.into_owned())
+            }
+            _ => return Err(GatewayError::InvalidParams("ref.type is unknown")),
+        };
+        record.routed(&server.name, None);
+        if server.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
+            return Ok(relay::no_completion(&call.snapshot.server_info));
+        }
+        let bound = Bound { call, server: &server.name, name: &native, arguments: None };
+        let request = self.request(call, edits, &bound)?;
+        let errand = Errand { server: &server, name: &native, native: &native, request, timeout: None };
+        self.converse(call, errand, &bound, outlet, record).await
+    }
+
+    /// The view of what is known now; nobody is asked.
+    pub(super) fn known_view(&self, call: &Call, kind: Kind) -> Arc<View> {
+        let known: Vec<Option<Arc<Published>>> =
+            call.endpoint.members.iter().map(|shelf| shelf.known(kind)).collect();
+        view::view(&call.snapshot, &call.endpoint, kind, &known, &self.metrics)
+    }
+
+    /// Where an exposed name leads. A name not known yet makes the servers it could belong to be asked.
+    async fn resolve(&self, call: &Call, kind: Kind, name: &str) -> Result<Arc<Route>, GatewayError> {
+        if let Some(route) = self.known_view(call, kind).route(name) {
+            return Ok(Arc::clone(route));
+        }
+        let separator = &call.snapshot.config.gateway.separator;
+        let could_own = |shelf: &&Arc<Shelf>| {
+            let prefix = &shelf.server.config.prefix;
+            !call.endpoint.config.prefix
+                || prefix.is_empty()
+                || name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with(separator.as_str()))
+        };
+        let mut missing = None;
+        for shelf in call.endpoint.members.iter().filter(could_own) {
+            match shelf.known(kind) {
+                Some(known) => {
+                    shelf.refresh_if_older(kind, Some(known.id)).await;
+                }
+                None => missing = missing.or(join_walk(shelf, kind).await),
+            }
+        }
+        match (self.known_view(call, kind).route(name), missing) {
+            (Some(route), _) => Ok(Arc::clone(route)),
+            (None, Some(error)) => Err(error.into()),
+            (None, None) => Err(GatewayError::UnknownItem(match kind {
+                Kind::Tools => "tool",
+                _ => "prompt",
+            })),
+        }
+    }
+}
+
+/// Waits for the first walk of a server of which nothing is known; the error if it brings nothing.
+pub(super) async fn join_walk(shelf: &Arc<Shelf>, kind: Kind) -> Option<OutboundError> {
+    let limit = shelf.server.config.list_timeout;
+    let failed = |failure| OutboundError::new(Arc::clone(&shelf.server.name), failure, false);
+    match tokio::time::timeout(limit, shelf.refresh(kind)).await {
+        Ok(Some(Ok(_))) => None,
+        Ok(Some(Err(error))) => Some(OutboundError { sent: false, ..error }),
+        Ok(None) => Some(failed(Failure::Unavailable("stopping".to_owned()))),
+        Err(_) => Some(failed(Failure::Timeout(limit))),
+    }
+}
+
+fn check_params(call: &Call, route: &Route) -> Result<(), GatewayError> {
+    let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
+    let headers = call.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    route.item().bindings.check(arguments, headers).map_err(param_error)
+}
+
+fn param_error(error: ParamError) -> GatewayError {
+    match error {
+        ParamError::Mismatch(header) => GatewayError::ParamHeader(header.to_string()),
+        ParamError::Arguments(error) => error.into(),
+    }
+}
+
+/// A string parameter that must be there, with its position.
+pub(super) fn text_param<'c>(call: &'c Call, key: &str) -> Result<(Span, Cow<'c, str>), GatewayError> {
+    let text = call.envelope.text();
+    named(text, call.envelope.param(key)?).ok_or(match key {
+        "uri" => GatewayError::InvalidParams("params.uri must be a string"),
+        _ => GatewayError::InvalidParams("params.name must be a string"),
+    })
+}
+
+fn named(text: &str, span: Option<Span>) -> Option<(Span, Cow<'_, str>)> {
+    let span = span?;
+    Some((span, string(span.of(text))?))
+}
+
+/// The capabilities that the gateway can relay between modern hops (M-33): never more than was declared.
+fn relayable(declared: &str) -> String {
+    const RELAYED: [&str; 3] = ["roots", "sampling", "elicitation"];
+    const EXTENSIONS: [&str; 1] = ["io.modelcontextprotocol/ui"];
+    let whole = Span::new(0, declared.len());
+    let Ok(object) = Object::parse(declared, whole) else { return String::new() };
+    let keep = |object: &Object, keys: &[&str]| -> Vec<String> {
+        let wanted = object.members.iter().filter(|m| keys.contains(&m.name(declared)));
+        wanted.map(|m| Span { start: m.key.start, end: m.value.end }.of(declared).to_owned()).collect()
+    };
+    let mut members = keep(&object, &RELAYED);
+    if let Ok(Some(extensions)) = object.get(declared, "extensions")
+        && let Ok(extensions) = Object::parse(declared, extensions)
+    {
+        let kept = keep(&extensions, &EXTENSIONS);
+        if !kept.is_empty() {
+            members.push(format!("\"extensions\":{{{}}}", kept.join(",")));
+        }
+    }
+    format!("{{{}}}", members.join(","))
+}
+
+/// The caller's trace, continued; none is begun here. `_meta` wins over the header (M-28).
+fn trace(call: &Call) -> Option<TraceContext> {
+    let text = call.envelope.text();
+    let header = |name: &str| call.headers.get(name).and_then(|v| v.to_str().ok()).map(Cow::from);
+    let meta = call.envelope.meta.as_ref();
+    let in_meta = |span: Option<Span>| span.and_then(|span| string(span.of(text)));
+    let parent = meta.and_then(|m| in_meta(m.traceparent)).map(|p| (p, meta.and_then(|m| in_meta(m.tracestate))));
+    let (parent, state) = parent.or_else(|| Some((header("traceparent")?, header("tracestate"))))?;
+    Some(TraceContext::continue_from(Some(&parent), state.as_deref()))
+}
+
+/// The outcome of a complete or interim result.
+pub(super) const fn outcome_of(asks: bool, is_error: bool) -> Outcome {
+    match (asks, is_error) {
+        (true, _) => Outcome::InputRequired,
+        (false, true) => Outcome::ToolError,
+        (false, false) => Outcome::Ok,
+    }
+}

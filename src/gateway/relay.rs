@@ -1,0 +1,261 @@
+//! What comes back from a server, on its way to the client: hop members replaced by splices, the rest as it is.
+
+use bytes::Bytes;
+
+use super::invoke::outcome_of;
+use super::state::Bound;
+use super::{Call, GatewayError};
+use crate::catalogue::hints::Hints;
+use crate::config::Server as ServerConfig;
+use crate::protocol::code;
+use crate::protocol::edit::{Edits, Parts};
+use crate::protocol::items::json_string;
+use crate::protocol::message::{self, Received, RpcError};
+use crate::protocol::meta::{SERVER_INFO, level_rank};
+use crate::protocol::method::Method;
+use crate::protocol::object::{Object, ObjectError, Span, string};
+use crate::seal::Sealer;
+use crate::telemetry::Outcome;
+
+/// Between one call and its server.
+pub(super) struct Relay<'a> {
+    pub(super) call: &'a Call,
+    pub(super) bound: &'a Bound<'a>,
+    pub(super) sealer: &'a Sealer,
+    pub(super) native: &'a str,
+}
+
+impl Relay<'_> {
+    /// Progress under the client's own token, strictly increasing (M-50, M-51).
+    pub(super) fn progress(
+        &self,
+        message: &Received,
+        params: &Object,
+        last: &mut Option<f64>,
+    ) -> Option<Parts> {
+        let token = self.call.client.progress_token.clone()?;
+        let text = message.text();
+        let ours = params.get(text, "progressToken").ok()??;
+        let progress: f64 = params.get(text, "progress").ok()??.of(text).parse().ok()?;
+        if last.is_some_and(|last| progress <= last) {
+            return None;
+        }
+        *last = Some(progress);
+        let mut edits = Edits::new();
+        edits.replace(ours, token);
+        let params = edits.apply(&message.body, params.span);
+        Some(message::request(None, "notifications/progress", params))
+    }
+
+    /// A log message at or above the level asked for, its logger prefixed (M-60, M-63).
+    pub(super) fn log(&self, message: &Received, params: &Object) -> Option<Parts> {
+        let wanted = self.call.client.log_level?;
+        let text = message.text();
+        let level = params.get(text, "level").ok()?.and_then(|span| string(span.of(text)))?;
+        if level_rank(&level)? < wanted {
+            return None;
+        }
+        let mut edits = Edits::new();
+        if self.call.endpoint.config.prefix {
+            let server = self.bound.server;
+            match params.get(text, "logger").ok()? {
+                Some(span) => {
+                    let logger = string(span.of(text)).unwrap_or_default();
+                    edits.replace(span, json_string(&format!("{server}/{logger}")));
+                }
+                None => edits.append(params, &format!("\"logger\":{}", json_string(server))),
+            }
+        }
+        let params = edits.apply(&message.body, params.span);
+        Some(message::request(None, "notifications/message", params))
+    }
+
+    /// The result for a modern client: `resultType` there, `serverInfo` ours, state sealed (M-10, M-22, R-26).
+    pub(super) fn result(
+        &self,
+        body: &Bytes,
+        span: Span,
+        server: &ServerConfig,
+    ) -> Result<(Parts, Outcome), GatewayError> {
+        const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
+        let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
+        let object = Object::parse(text, span).map_err(|_| MALFORMED)?;
+        let get = |key: &str| object.get(text, key).map_err(|_| MALFORMED);
+        let mut edits = Edits::new();
+        let mut added = Vec::new();
+        let result_type = get("resultType")?;
+        let asks = match result_type.map(|span| string(span.of(text)).ok_or(MALFORMED)).transpose()?.as_deref() {
+            None => {
+                added.push("\"resultType\":\"complete\"".to_owned());
+                false
+            }
+            Some("complete") => false,
+            Some("input_required") if self.call.method.may_ask() => true,
+            Some(other) => {
+                // No extension that we declare could have sent it (M-12).
+                tracing::warn!(server = self.bound.server, result_type = other, "unknown resultType");
+                return Err(MALFORMED);
+            }
+        };
+        if asks {
+            let state = get("requestState")?;
+            if state.is_none() && get("inputRequests")?.is_none() {
+                return Err(MALFORMED);
+            }
+            let sealed = self.bound.seal(self.sealer, state.map(|span| span.of(text)))?;
+            match state {
+                Some(span) => edits.replace(span, sealed),
+                None => added.push(format!("\"requestState\":{sealed}")),
+            }
+        } else if self.call.method == Method::ResourcesRead {
+            self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?;
+        }
+        self.identify(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?;
+        if !added.is_empty() {
+            edits.append(&object, &added.join(","));
+        }
+        let is_error = get("isError")?.is_some_and(|span| span.of(text) == "true");
+        Ok((edits.apply(body, object.span), outcome_of(asks, is_error)))
+    }
+
+    /// Our `serverInfo` in place of the server's; foreign keys stay (M-22, M-23).
+    fn identify(
+        &self,
+        text: &str,
+        object: &Object,
+        edits: &mut Edits,
+        added: &mut Vec<String>,
+    ) -> Result<(), ObjectError> {
+        let info = &self.call.snapshot.server_info;
+        let member = || format!("\"{SERVER_INFO}\":{}", String::from_utf8_lossy(info));
+        let Some(span) = object.get(text, "_meta")? else {
+            added.push(format!("\"_meta\":{{{}}}", member()));
+            return Ok(());
+        };
+        match Object::parse(text, span) {
+            Ok(meta) => match meta.get(text, SERVER_INFO)? {
+                Some(theirs) => edits.replace(theirs, info.clone()),
+                None => edits.append(&meta, &member()),
+            },
+            Err(ObjectError::NotObject) => edits.replace(span, format!("{{{}}}", member())),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// `ttlMs` and `cacheScope` of a read: the server's own where they make sense, the operator's word where
+    /// it gave none; nothing for an answer to a retry (L-10, L-12, L-44).
+    fn hint(
+        &self,
+        text: &str,
+        object: &Object,
+        edits: &mut Edits,
+        added: &mut Vec<String>,
+        server: &ServerConfig,
+    ) -> Result<(), ObjectError> {
+        let (ttl, scope) = (object.get(text, "ttlMs")?, object.get(text, "cacheScope")?);
+        let hints = if is_retry(self.call) {
+            Hints::NONE
+        } else {
+            let scope_text = scope.map(|span| string(span.of(text)).unwrap_or_default());
+            let fallback = server.fallback_hints();
+            let max_ttl = self.call.snapshot.config.gateway.max_ttl;
+            let fallback = Hints { ttl: fallback.0, scope: fallback_scope(fallback.1) };
+            Hints::read(ttl.map(|span| span.of(text)), scope_text.as_deref(), fallback, max_ttl)
+        };
+        let values = [("ttlMs", ttl, hints.ttl_ms().to_string()), ("cacheScope", scope, json_string(hints.scope.as_str()))];
+        for (key, span, value) in values {
+            match span {
+                Some(span) => edits.replace(span, value),
+                None => added.push(format!("\"{key}\":{value}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// A server's JSON-RPC error for the client (M-36, M-37, M-42, M-44, M-45).
+    pub(super) fn error(&self, mut error: RpcError, server: &ServerConfig) -> GatewayError {
+        match error.code {
+            code::MISSING_CAPABILITY => {
+                if declared_already(&self.call.client.capabilities, error.data.as_deref()) {
+                    tracing::warn!(server = %server.name, "a declared capability was not relayed");
+                    return GatewayError::Internal("a capability could not be relayed to the server");
+                }
+                GatewayError::Capability(error)
+            }
+            code::LEGACY_RESOURCE_NOT_FOUND if self.call.method == Method::ResourcesRead => {
+                GatewayError::UnknownResource(self.bound.name.to_owned())
+            }
+            code::METHOD_NOT_FOUND => GatewayError::Internal("the server does not know this method"),
+            code::INTERNAL_ERROR | code::PARSE_ERROR | code::INVALID_REQUEST if !server.expose_errors => {
+                tracing::info!(server = %server.name, code = error.code, "internal error of a server");
+                GatewayError::Relayed(RpcError {
+                    code: code::INTERNAL_ERROR,
+                    message: format!("The server \"{}\" reported an internal error.", server.name),
+                    data: None,
+                })
+            }
+            // Codes that would say something about our own hop.
+            code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::LEGACY_URL_ELICITATION => {
+                GatewayError::Internal("the server's answer does not fit this hop")
+            }
+            _ => {
+                if self.native != self.bound.name {
+                    error.message = error.message.replace(self.native, self.bound.name);
+                }
+                GatewayError::Relayed(error)
+            }
+        }
+    }
+}
+
+fn fallback_scope(public: bool) -> crate::catalogue::hints::Scope {
+    if public { crate::catalogue::hints::Scope::Public } else { crate::catalogue::hints::Scope::Private }
+}
+
+fn is_retry(call: &Call) -> bool {
+    let has = |key: &str| call.envelope.param(key).is_ok_and(|found| found.is_some());
+    has("inputResponses") || has("requestState")
+}
+
+/// Whether everything `requiredCapabilities` names was declared by the client already (M-37).
+fn declared_already(declared: &str, data: Option<&str>) -> bool {
+    use serde_json::Value;
+    fn covers(declared: &Value, required: &Value) -> bool {
+        match required.as_object() {
+            Some(wanted) => wanted.iter().all(|(key, value)| declared.get(key).is_some_and(|d| covers(d, value))),
+            None => true,
+        }
+    }
+    let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+    let required = data.and_then(read).and_then(|d| d.get("requiredCapabilities").cloned());
+    match (read(declared), required) {
+        (Some(declared), Some(Value::Object(required))) if !required.is_empty() => {
+            covers(&declared, &Value::Object(required))
+        }
+        _ => false,
+    }
+}
+
+/// A tool result that says what went wrong on the way (design §6).
+pub(super) fn tool_error(sentence: &str, server_info: &Bytes) -> Parts {
+    let mut parts = Parts::new();
+    parts.push(format!(
+        "{{\"resultType\":\"complete\",\"isError\":true,\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"_meta\":{{\"{SERVER_INFO}\":",
+        json_string(sentence)
+    ));
+    parts.push(server_info.clone());
+    parts.push(Bytes::from_static(b"}}"));
+    parts
+}
+
+/// The answer for a server that completes nothing.
+pub(super) fn no_completion(server_info: &Bytes) -> Parts {
+    let mut parts = Parts::new();
+    parts.push(format!(
+        "{{\"resultType\":\"complete\",\"completion\":{{\"values\":[]}},\"_meta\":{{\"{SERVER_INFO}\":"
+    ));
+    parts.push(server_info.clone());
+    parts.push(Bytes::from_static(b"}}"));
+    parts
+}

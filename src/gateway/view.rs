@@ -1,0 +1,210 @@
+//! Published catalogues → merged, named, filtered: finished bytes, and where each exposed name leads.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::names::{List, Member, NameKind, Namer, Naming};
+use super::snapshot::{Endpoint, Snapshot};
+use crate::catalogue::{Published, PublishedItem, Shelf};
+use crate::protocol::items::{json_string, with_members};
+use crate::protocol::method::Kind;
+use crate::telemetry::Metrics;
+use crate::telemetry::metrics::ToolMetrics;
+
+/// What one endpoint shows of one kind.
+#[derive(Debug)]
+pub struct View {
+    /// The snapshots it was built of, by member; `None`: nothing known.
+    key: Vec<Option<u64>>,
+    /// The JSON array of the items.
+    pub array: Bytes,
+    /// Number of items.
+    pub count: usize,
+    /// Where names lead; for resources and templates: URIs and URI templates.
+    routes: HashMap<Box<str>, Arc<Route>>,
+    /// Templates only: in order.
+    pub templates: Vec<Arc<Route>>,
+}
+
+/// Where an exposed name leads.
+#[derive(Debug)]
+pub struct Route {
+    /// The name clients use.
+    pub exposed: Box<str>,
+    /// Whose it is.
+    pub shelf: Arc<Shelf>,
+    /// The snapshot it stands in.
+    pub published: Arc<Published>,
+    item: usize,
+    /// Metric handles, for tools.
+    pub metrics: Option<ToolMetrics>,
+}
+
+impl Route {
+    /// The item.
+    pub fn item(&self) -> &PublishedItem {
+        &self.published.items[self.item]
+    }
+
+    /// The name its server uses.
+    pub fn native(&self) -> &str {
+        &self.item().native
+    }
+}
+
+impl View {
+    /// The item of this exposed name.
+    pub fn route(&self, exposed: &str) -> Option<&Arc<Route>> {
+        self.routes.get(exposed)
+    }
+}
+
+/// The view of these snapshots (one a member, in order): the last one built, where it is of the same.
+pub fn view(
+    snapshot: &Snapshot,
+    endpoint: &Endpoint,
+    kind: Kind,
+    known: &[Option<Arc<Published>>],
+    metrics: &Metrics,
+) -> Arc<View> {
+    let cached = &endpoint.views[kind as usize];
+    let same = |view: &Arc<View>| {
+        view.key.len() == known.len()
+            && view.key.iter().zip(known).all(|(id, known)| *id == known.as_ref().map(|k| k.id))
+    };
+    if let Some(view) = cached.load_full().filter(same) {
+        return view;
+    }
+    let view = Arc::new(build(snapshot, endpoint, kind, known, metrics));
+    cached.store(Some(Arc::clone(&view)));
+    view
+}
+
+fn build(
+    snapshot: &Snapshot,
+    endpoint: &Endpoint,
+    kind: Kind,
+    known: &[Option<Arc<Published>>],
+    metrics: &Metrics,
+) -> View {
+    // Member positions of the lists, and the lists themselves.
+    let listed: Vec<(usize, &Arc<Published>)> =
+        known.iter().enumerate().filter_map(|(i, k)| Some((i, k.as_ref()?))).collect();
+    let names = name(snapshot, endpoint, kind, &listed, metrics);
+    let mut view = View {
+        key: known.iter().map(|k| k.as_ref().map(|k| k.id)).collect(),
+        array: Bytes::new(),
+        count: names.len(),
+        routes: HashMap::with_capacity(names.len()),
+        templates: Vec::new(),
+    };
+    let mut array = Vec::from(*b"[");
+    for (list, at, exposed) in names {
+        let (member, published) = listed[list];
+        let item = &published.items[at];
+        if array.len() > 1 {
+            array.push(b',');
+        }
+        append(&mut array, kind, item, &exposed);
+        let shelf = &endpoint.members[member];
+        let route = Arc::new(Route {
+            metrics: (kind == Kind::Tools).then(|| metrics.tool(&shelf.server.name, &exposed)),
+            exposed: exposed.clone(),
+            shelf: Arc::clone(shelf),
+            published: Arc::clone(published),
+            item: at,
+        });
+        if kind == Kind::Templates {
+            view.templates.push(Arc::clone(&route));
+        }
+        view.routes.entry(exposed).or_insert(route);
+    }
+    array.push(b']');
+    view.array = array.into();
+    view
+}
+
+fn append(array: &mut Vec<u8>, kind: Kind, item: &PublishedItem, exposed: &str) {
+    if *item.native == *exposed {
+        array.extend_from_slice(&item.json);
+        return;
+    }
+    // The item was parsed when it was received, so the edit cannot fail.
+    if let Ok(parts) = with_members(&item.json, &[(kind.id_key(), json_string(exposed))]) {
+        parts.pieces().iter().for_each(|piece| array.extend_from_slice(piece));
+    }
+}
+
+/// (list, item, exposed name) in order.
+type Names = Vec<(usize, usize, Box<str>)>;
+
+fn name(
+    snapshot: &Snapshot,
+    endpoint: &Endpoint,
+    kind: Kind,
+    listed: &[(usize, &Arc<Published>)],
+    metrics: &Metrics,
+) -> Names {
+    let lists: Vec<List<'_>> = listed
+        .iter()
+        .map(|(member, published)| List {
+            member: *member,
+            natives: published.items.iter().map(|item| &*item.native).collect(),
+        })
+        .collect();
+    let name_kind = match kind {
+        Kind::Tools => NameKind::Tool,
+        Kind::Prompts => NameKind::Prompt,
+        // URIs are never rewritten (M-72).
+        Kind::Resources | Kind::Templates => return uris(&lists, endpoint.config.prefix),
+    };
+    if !endpoint.config.prefix {
+        let naming = lists.first().map(|list| Naming::untouched(&list.natives)).unwrap_or_default();
+        return plain(&naming);
+    }
+    let members: Vec<Member<'_>> =
+        endpoint.members.iter().map(|shelf| Member::new(name_kind, &shelf.server.config)).collect();
+    let naming = Namer::new(name_kind, &snapshot.rules, &members).name_all(&lists);
+    report(endpoint, kind, listed, &naming, metrics);
+    plain(&naming)
+}
+
+fn plain(naming: &Naming) -> Names {
+    naming.named().iter().map(|named| (named.list, named.item, named.exposed.clone())).collect()
+}
+
+/// Each URI once where servers are merged: the first in file order is its owner (F-058).
+fn uris(lists: &[List<'_>], once: bool) -> Names {
+    let mut seen = HashSet::new();
+    let all = lists.iter().enumerate().flat_map(|(list, source)| {
+        source.natives.iter().enumerate().map(move |(item, uri)| (list, item, *uri))
+    });
+    all.filter(|(_, _, uri)| !once || seen.insert(*uri)).map(|(l, i, uri)| (l, i, uri.into())).collect()
+}
+
+fn report(
+    endpoint: &Endpoint,
+    kind: Kind,
+    listed: &[(usize, &Arc<Published>)],
+    naming: &Naming,
+    metrics: &Metrics,
+) {
+    for (list, (member, published)) in listed.iter().enumerate() {
+        let server = &endpoint.members[*member].server.name;
+        if kind == Kind::Tools {
+            metrics.clashes(server, naming.clashes(list) + naming.duplicates(list));
+        }
+        for dropped in naming.dropped().iter().filter(|d| d.list == list) {
+            let native = &published.items[dropped.item].native;
+            let duplicate = dropped.duplicate;
+            tracing::warn!(%server, item = %native, duplicate, "item dropped: its name is taken");
+        }
+        for named in naming.named().iter().filter(|n| n.list == list) {
+            if let Some(reason) = named.changed {
+                tracing::info!(%server, exposed = %named.exposed, ?reason, "exposed name takes a hash");
+            }
+        }
+    }
+}
