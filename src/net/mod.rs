@@ -1,0 +1,20 @@
+//! Sockets for HTTP: the client with its own pool over hyper's `SendRequest`, and the listener.
+
+pub mod body;
+pub mod client;
+mod connect;
+mod error;
+mod h2;
+pub mod listener;
+mod pool;
+mod proxy;
+mod serve;
+mod tls;
+
+pub use body::Body;
+pub use client::{Client, ClientOptions};
+pub use error::{ClientError, Stage};
+pub use listener::{ListenOptions, ListenStats, Peer, serve};
+
+#[cfg(test)]
+mod tests;
