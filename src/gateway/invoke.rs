@@ -26,8 +26,6 @@ use crate::telemetry::trace::TraceContext;
 /// One request prepared for one server.
 pub(super) struct Errand<'a> {
     pub(super) server: &'a Arc<Server>,
-    /// The exposed name or URI.
-    pub(super) name: &'a str,
     /// The name or URI its server knows.
     pub(super) native: &'a str,
     pub(super) request: Request,
@@ -119,7 +117,6 @@ impl Gateway {
         request.param_headers = route.item().bindings.headers_for(arguments).map_err(param_error)?;
         let errand = Errand {
             server: &route.shelf.server,
-            name: &route.exposed,
             native: route.native(),
             request,
             timeout: route.item().timeout,
@@ -238,7 +235,7 @@ impl Gateway {
         }
         let bound = Bound { call, server: &server.name, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand { server: &server, name: &native, native: &native, request, timeout: None };
+        let errand = Errand { server: &server, native: &native, request, timeout: None };
         self.converse(call, errand, &bound, outlet, record).await
     }
 

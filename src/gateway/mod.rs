@@ -1,7 +1,6 @@
 //! The core: one [`Call`] in, one result or error out, notices on the way; knows only modern MCP.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -145,6 +144,3 @@ impl Gateway {
         }
     }
 }
-
-/// How long one wait for a missing server may take a call that names one of its tools.
-pub(crate) const JOIN_WALK: Duration = Duration::from_secs(5);

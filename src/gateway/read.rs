@@ -29,7 +29,7 @@ impl Gateway {
         let bound = Bound { call, server: &server.name, name: &uri, arguments: None };
         let mut request = self.request(call, Edits::new(), &bound)?;
         request.name = Some(uri.clone().into_owned());
-        let errand = Errand { server, name: &uri, native: &uri, request, timeout: None };
+        let errand = Errand { server, native: &uri, request, timeout: None };
         self.converse(call, errand, &bound, outlet, record).await
     }
 

@@ -1,5 +1,22 @@
-//! Sockets: the pooled client towards servers, the listener towards clients, and what they may hold in memory.
+//! Sockets for HTTP: the client with its own pool over hyper's `SendRequest`, the listener, and the bytes they may hold.
 
+pub mod body;
 pub mod budget;
 pub mod client;
-pub mod body;
+mod connect;
+mod error;
+mod h2;
+pub mod listener;
+mod pool;
+mod proxy;
+mod serve;
+mod tls;
+
+pub use body::Body;
+pub use budget::Budget;
+pub use client::{Client, ClientOptions};
+pub use error::{ClientError, Stage};
+pub use listener::{ListenOptions, ListenStats, Peer, serve};
+
+#[cfg(test)]
+mod tests;

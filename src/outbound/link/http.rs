@@ -7,13 +7,13 @@ use url::Url;
 
 use crate::net::body::Body;
 use crate::net::budget::{Budget, Held};
-use crate::net::client::{Client, ClientError};
+use crate::net::{Client, ClientError};
 use crate::outbound::error::Failure;
 use crate::protocol::edit::Parts;
 use crate::protocol::sse;
 
 /// Where to POST, and what goes with every request.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct HttpLink {
     client: Client,
     uri: Uri,

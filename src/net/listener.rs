@@ -1,0 +1,154 @@
+//! The upstream side: accepts connections within a cap, serves them, drains.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::{Request, Response};
+use http_body::Body as HttpBody;
+use hyper::body::Incoming;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+use super::serve::{Server, refuse};
+use crate::tasks::Tasks;
+
+/// The client's address, an extension of every request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
+
+/// Bounds of a listener.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// Request line and headers together, in bytes; more is 431.
+    pub max_header: usize,
+    /// From accept, or from the first byte of a later request, to the end of its headers.
+    pub header_timeout: Duration,
+    /// A connection without a request in work.
+    pub idle_timeout: Duration,
+    /// Connections at once, over all listeners that share `stats`; more are answered 503 and closed.
+    pub max_connections: usize,
+    /// How often a silent HTTP/2 client is asked for a sign of life, and how long it may take for it.
+    pub keep_alive: Duration,
+    /// What is counted; clone it before to read it.
+    pub stats: Arc<ListenStats>,
+}
+
+/// Counts of one or more listeners.
+#[derive(Debug, Default)]
+pub struct ListenStats {
+    open: AtomicUsize,
+    refused: AtomicU64,
+    refusing: AtomicUsize,
+}
+
+impl ListenStats {
+    /// Connections open now.
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Connections refused because of `max_connections`.
+    pub fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+}
+
+/// One more of something, until it is dropped.
+struct OneOf(Arc<ListenStats>, fn(&ListenStats) -> &AtomicUsize);
+
+impl OneOf {
+    fn new(stats: &Arc<ListenStats>, of: fn(&ListenStats) -> &AtomicUsize, max: usize) -> Option<Self> {
+        // Counted from here on: when it is one too many, its drop takes it back.
+        let before = of(stats).fetch_add(1, Ordering::Relaxed);
+        let one = Self(Arc::clone(stats), of);
+        (before < max).then_some(one)
+    }
+}
+
+impl Drop for OneOf {
+    fn drop(&mut self) {
+        (self.1)(&self.0).fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Refusals that may be under way at once; beyond it connections are closed without a word.
+const MAX_REFUSING: usize = 64;
+
+/// Serves HTTP/1.1 and HTTP/2 (prior knowledge) until `drain` fires; then accepts nothing more, closes idle
+/// connections, finishes the requests in work, and returns when the last connection has ended. The caller bounds
+/// that time, and `Tasks::shutdown` cuts what is left.
+pub async fn serve<S, B>(
+    listener: TcpListener,
+    service: S,
+    options: ListenOptions,
+    tasks: Tasks,
+    drain: CancellationToken,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    B: HttpBody + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let stats = Arc::clone(&options.stats);
+    let max = options.max_connections;
+    let server = Arc::new(Server::new(service, options, tasks.clone(), drain.clone()));
+    let connections = TaskTracker::new();
+    let accept = async || listener.accept().await;
+    let each = |(stream, peer): (TcpStream, SocketAddr)| {
+        if let Some(open) = OneOf::new(&stats, |stats| &stats.open, max) {
+            let (server, token) = (Arc::clone(&server), connections.token());
+            tasks.spawn("http client connection", async move {
+                let _held = (open, token);
+                server.connection(stream, peer).await;
+            });
+            return;
+        }
+        stats.refused.fetch_add(1, Ordering::Relaxed);
+        if let Some(refusing) = OneOf::new(&stats, |stats| &stats.refusing, MAX_REFUSING) {
+            tasks.spawn("http refusal", async move {
+                let _held = refusing;
+                refuse(stream).await;
+            });
+        }
+    };
+    drain.run_until_cancelled(accept_all(accept, each)).await;
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+}
+
+/// Accepts for ever. What fails for one connection is its own matter; what fails for all (no file descriptor left) is
+/// waited out, longer each time, since accepting again at once would only spin.
+pub(super) async fn accept_all<T>(accept: impl AsyncFn() -> io::Result<T>, mut each: impl FnMut(T)) {
+    const FIRST: Duration = Duration::from_millis(10);
+    const LONGEST: Duration = Duration::from_secs(1);
+    let mut pause = FIRST;
+    loop {
+        match accept().await {
+            Ok(accepted) => {
+                pause = FIRST;
+                each(accepted);
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, ?pause, "can't accept connections; trying again");
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST);
+            }
+        }
+    }
+}
+
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}

@@ -1,0 +1,476 @@
+//! The connections to one server: who may use one, who waits, who may open another.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use hyper::client::conn::{http1, http2};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::body::Body;
+use super::error::ClientError;
+use crate::tasks::Tasks;
+
+/// Streams we open on one HTTP/2 connection at most, whatever the server allows: together with the window
+/// sizes of `h2.rs` it makes sure that streams nobody reads can't use up the connection's window.
+pub(super) const MAX_STREAMS: usize = 128;
+
+/// How long a connection may take from the end of its answer until it can take another request.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// An HTTP/1.1 connection that belongs to nobody else. Dropping it closes the socket.
+#[derive(Debug)]
+pub(super) struct H1 {
+    pub(super) sender: http1::SendRequest<Body>,
+    /// Its drop tells the task that drives the connection to stop at once; a message, to end it politely.
+    pub(super) closer: oneshot::Sender<()>,
+}
+
+impl H1 {
+    fn retire(self) {
+        // A refused message means that the connection has ended already.
+        let _ = self.closer.send(());
+    }
+}
+
+/// An HTTP/2 connection that many calls share.
+#[derive(Debug)]
+pub(super) struct H2 {
+    pub(super) sender: http2::SendRequest<Body>,
+    /// Streams the server allows at once; 0 until its SETTINGS have come.
+    pub(super) max: AtomicUsize,
+    /// No new streams: GOAWAY, an error or the end.
+    pub(super) closed: AtomicBool,
+    /// Streams of ours that have not ended; changed under the pool's lock.
+    active: AtomicUsize,
+}
+
+impl H2 {
+    pub(super) fn new(sender: http2::SendRequest<Body>) -> Self {
+        Self { sender, max: AtomicUsize::new(0), closed: AtomicBool::new(false), active: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) || self.sender.is_closed()
+    }
+
+    fn room(&self) -> usize {
+        if self.is_closed() {
+            return 0;
+        }
+        let max = self.max.load(Ordering::Relaxed).min(MAX_STREAMS);
+        max.saturating_sub(self.active.load(Ordering::Relaxed))
+    }
+}
+
+/// One stream's place on an HTTP/2 connection; dropping it frees the place.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) h2: Arc<H2>,
+    pool: Arc<Pool>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.pool.stream_ended(&self.h2);
+    }
+}
+
+/// What a body holds until its end.
+#[derive(Debug)]
+pub(super) enum Lease {
+    /// A whole connection.
+    H1(H1, Arc<Pool>),
+    /// A place on a shared one.
+    H2(Slot),
+}
+
+impl Lease {
+    /// The answer was read to its end: the connection can serve another call.
+    pub(super) fn release(self) {
+        match self {
+            Self::H1(h1, pool) => pool.give_back(h1),
+            Self::H2(slot) => drop(slot),
+        }
+    }
+}
+
+/// A right to use or to open a connection.
+pub(super) enum Grant {
+    /// An idle connection.
+    H1(H1),
+    /// A place on a shared connection.
+    H2(Slot),
+    /// Open one more.
+    Dial(DialPermit),
+    /// The connection that was waited for could not be opened.
+    Failed(ClientError),
+}
+
+/// The right to open one connection, counted. Dropping it gives the right to the next in line.
+pub(super) struct DialPermit {
+    pool: Arc<Pool>,
+    counted: Option<Counted>,
+    done: bool,
+}
+
+impl DialPermit {
+    /// The connection's place in the count, for the task that drives it.
+    pub(super) fn counted(&mut self) -> Option<Counted> {
+        self.counted.take()
+    }
+
+    /// The dial failed: those who waited for it learn why.
+    pub(super) fn failed(mut self, error: &ClientError) {
+        let mut waiters = VecDeque::new();
+        self.end(|state| {
+            if state.dialing == 0 && state.h2.is_empty() && state.dialect != Dialect::H1 {
+                waiters = std::mem::take(&mut state.waiters);
+            }
+        });
+        for waiter in waiters {
+            // A waiter that has gone needs no answer.
+            let _ = waiter.send(Grant::Failed(error.clone()));
+        }
+    }
+
+    fn end(&mut self, what: impl FnOnce(&mut State)) {
+        self.done = true;
+        self.pool.change(|state| {
+            state.dialing -= 1;
+            what(state);
+        });
+    }
+}
+
+impl Drop for DialPermit {
+    fn drop(&mut self) {
+        if !self.done {
+            self.end(|_| {});
+        }
+    }
+}
+
+/// An open connection's place in the count; lives in the task that drives the connection.
+pub(super) struct Counted(Weak<Pool>);
+
+impl Counted {
+    /// Looks again at who waits: the connection allows more streams, or none any more.
+    pub(super) fn changed(&self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.change(|state| state.h2.retain(|entry| !entry.h2.is_closed()));
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.change(|state| {
+                state.open -= 1;
+                state.h2.retain(|entry| !entry.h2.is_closed());
+            });
+        }
+    }
+}
+
+/// What was learnt from the last connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Nothing yet: who comes second waits for the first connection, since it may be shareable.
+    Unknown,
+    /// One call a connection.
+    H1,
+    /// So many calls a connection.
+    H2(usize),
+}
+
+struct Idle {
+    h1: H1,
+    since: Instant,
+}
+
+struct Shared {
+    h2: Arc<H2>,
+    idle_since: Instant,
+}
+
+struct State {
+    /// Longest idle first.
+    idle: Vec<Idle>,
+    h2: Vec<Shared>,
+    waiters: VecDeque<oneshot::Sender<Grant>>,
+    /// Connections open or being opened.
+    open: usize,
+    dialing: usize,
+    dialect: Dialect,
+    /// The task that evicts idle connections is running.
+    reaping: bool,
+}
+
+/// The pool of one server.
+pub(super) struct Pool {
+    /// A plain mutex: held for a few instructions, never across an await, and never while a [`Grant`] is dropped.
+    state: Mutex<State>,
+    max_connections: usize,
+    idle_timeout: Duration,
+    tasks: Tasks,
+    /// Cancelled with the pool, so that its reaper does not outlive it.
+    gone: CancellationToken,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.gone.cancel();
+    }
+}
+
+/// The answer to [`Pool::take`].
+pub(super) enum Taken {
+    /// Go on at once.
+    Now(Grant),
+    /// Wait for a grant.
+    Wait(oneshot::Receiver<Grant>),
+}
+
+impl Pool {
+    pub(super) fn new(
+        max_connections: usize,
+        idle_timeout: Duration,
+        dialect: Dialect,
+        tasks: Tasks,
+    ) -> Arc<Self> {
+        let state = State {
+            idle: Vec::new(),
+            h2: Vec::new(),
+            waiters: VecDeque::new(),
+            open: 0,
+            dialing: 0,
+            dialect,
+            reaping: false,
+        };
+        let max_connections = max_connections.max(1);
+        let gone = CancellationToken::new();
+        Arc::new(Self { state: Mutex::new(state), max_connections, idle_timeout, tasks, gone })
+    }
+
+    /// Connections open now.
+    pub(super) fn connections(&self) -> usize {
+        let state = self.lock();
+        state.open - state.dialing
+    }
+
+    /// Whether a connection is being opened now.
+    pub(super) fn dialing(&self) -> bool {
+        self.lock().dialing > 0
+    }
+
+    /// A connection, the right to open one, or a place in the queue. `fresh`: an idle connection has just been
+    /// found dead, so the others are no safe choice either.
+    pub(super) fn take(self: &Arc<Self>, fresh: bool) -> Taken {
+        let mut state = self.lock();
+        if !fresh && let Some(h1) = self.pop_idle(&mut state) {
+            return Taken::Now(Grant::H1(h1));
+        }
+        if let Some(slot) = self.free_slot(&mut state) {
+            return Taken::Now(Grant::H2(slot));
+        }
+        if state.waiters.len() >= state.expected() && state.open < self.max_connections {
+            return Taken::Now(Grant::Dial(self.permit(&mut state)));
+        }
+        if fresh && state.open >= self.max_connections && !state.idle.is_empty() {
+            // Makes room; the place is granted when the connection's task has ended.
+            state.idle.remove(0).h1.retire();
+        }
+        state.waiters.retain(|waiter| !waiter.is_closed());
+        let (sender, receiver) = oneshot::channel();
+        state.waiters.push_back(sender);
+        Taken::Wait(receiver)
+    }
+
+    /// The dial gave a connection for one call at a time; its dialer uses it first.
+    pub(super) fn opened_h1(mut permit: DialPermit) {
+        permit.end(|state| state.dialect = Dialect::H1);
+    }
+
+    /// The dial gave a shareable connection; its dialer gets the first place.
+    pub(super) fn opened_h2(mut permit: DialPermit, h2: Arc<H2>) -> Slot {
+        permit.end(|state| {
+            state.dialect = Dialect::H2(h2.max.load(Ordering::Relaxed).clamp(1, MAX_STREAMS));
+            h2.active.store(1, Ordering::Relaxed);
+            state.h2.push(Shared { h2: Arc::clone(&h2), idle_since: Instant::now() });
+        });
+        Slot { h2, pool: Arc::clone(&permit.pool) }
+    }
+
+    /// Takes a connection back, or lets one that is not ready yet settle first.
+    pub(super) fn give_back(self: Arc<Self>, mut h1: H1) {
+        if h1.sender.is_ready() {
+            self.put(h1);
+        } else if !h1.sender.is_closed() {
+            let pool = Arc::clone(&self);
+            self.tasks.spawn("http connection settling", async move {
+                if let Ok(Ok(())) = timeout(SETTLE, h1.sender.ready()).await {
+                    pool.put(h1);
+                }
+            });
+        }
+    }
+
+    fn put(self: &Arc<Self>, mut h1: H1) {
+        let mut state = self.lock();
+        while let Some(waiter) = state.waiters.pop_front() {
+            match waiter.send(Grant::H1(h1)) {
+                Ok(()) => return,
+                Err(Grant::H1(back)) => h1 = back,
+                Err(_) => return,
+            }
+        }
+        state.idle.push(Idle { h1, since: Instant::now() });
+        self.start_reaper(state);
+    }
+
+    fn stream_ended(self: &Arc<Self>, h2: &Arc<H2>) {
+        let mut state = self.lock();
+        let was = h2.active.fetch_sub(1, Ordering::Relaxed);
+        if was == 1
+            && let Some(entry) = state.h2.iter_mut().find(|entry| Arc::ptr_eq(&entry.h2, h2))
+        {
+            entry.idle_since = Instant::now();
+        }
+        let unused = self.pump(&mut state);
+        if was == 1 {
+            self.start_reaper(state);
+        } else {
+            drop(state);
+        }
+        drop(unused);
+    }
+
+    /// Changes the state and then serves who waits.
+    fn change(self: &Arc<Self>, what: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        what(&mut state);
+        let unused = self.pump(&mut state);
+        drop(state);
+        // Only now: dropping a grant takes the lock again.
+        drop(unused);
+    }
+
+    /// Hands out what is free. Returns grants whose waiters went away meanwhile, to be dropped without the lock.
+    fn pump(self: &Arc<Self>, state: &mut State) -> Vec<Grant> {
+        let mut unused = Vec::new();
+        if state.waiters.is_empty() {
+            return unused;
+        }
+        state.waiters.retain(|waiter| !waiter.is_closed());
+        while !state.waiters.is_empty() {
+            let grant = if let Some(slot) = self.free_slot(state) {
+                Grant::H2(slot)
+            } else if state.open < self.max_connections && state.waiters.len() > state.expected() {
+                Grant::Dial(self.permit(state))
+            } else {
+                break;
+            };
+            if let Some(waiter) = state.waiters.pop_front()
+                && let Err(back) = waiter.send(grant)
+            {
+                unused.push(back);
+            }
+        }
+        unused
+    }
+
+    fn pop_idle(&self, state: &mut State) -> Option<H1> {
+        let idle = state.idle.pop()?;
+        if idle.since.elapsed() >= self.idle_timeout {
+            // The youngest is too old, so all are.
+            idle.h1.retire();
+            state.idle.drain(..).for_each(|idle| idle.h1.retire());
+            return None;
+        }
+        if idle.h1.sender.is_ready() {
+            return Some(idle.h1);
+        }
+        // The server closed it. Others may have been closed too; those that are not can still be used.
+        while let Some(idle) = state.idle.pop() {
+            if idle.h1.sender.is_ready() && idle.since.elapsed() < self.idle_timeout {
+                return Some(idle.h1);
+            }
+        }
+        None
+    }
+
+    fn free_slot(self: &Arc<Self>, state: &mut State) -> Option<Slot> {
+        let entry = state.h2.iter().find(|entry| entry.h2.room() > 0)?;
+        entry.h2.active.fetch_add(1, Ordering::Relaxed);
+        Some(Slot { h2: Arc::clone(&entry.h2), pool: Arc::clone(self) })
+    }
+
+    fn permit(self: &Arc<Self>, state: &mut State) -> DialPermit {
+        state.open += 1;
+        state.dialing += 1;
+        // Weak: a pool that nobody uses must go, and with it its idle connections and then their tasks.
+        let counted = Some(Counted(Arc::downgrade(self)));
+        DialPermit { pool: Arc::clone(self), counted, done: false }
+    }
+
+    /// One task evicts what is idle for too long; it ends when nothing is idle.
+    fn start_reaper(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if std::mem::replace(&mut state.reaping, true) {
+            return;
+        }
+        drop(state);
+        let (pool, idle_timeout, gone) = (Arc::downgrade(self), self.idle_timeout, self.gone.clone());
+        self.tasks.spawn("http idle reaper", async move {
+            let mut wait = idle_timeout;
+            while gone.run_until_cancelled(sleep(wait)).await.is_some() {
+                let Some(next) = pool.upgrade().and_then(|pool| pool.evict()) else { return };
+                wait = next;
+            }
+        });
+    }
+
+    /// Ends connections that were idle for too long; returns when to look again.
+    fn evict(&self) -> Option<Duration> {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let left = |since: Instant| (since + self.idle_timeout).saturating_duration_since(now);
+        let old = state.idle.iter().take_while(|idle| left(idle.since).is_zero()).count();
+        state.idle.drain(..old).for_each(|idle| idle.h1.retire());
+        let is_idle = |entry: &Shared| entry.h2.active.load(Ordering::Relaxed) == 0;
+        // Dropping the last sender makes hyper end the connection.
+        state.h2.retain(|entry| !(is_idle(entry) && left(entry.idle_since).is_zero()));
+        let oldest = state.idle.first().map(|idle| idle.since);
+        let shared = state.h2.iter().filter(|entry| is_idle(entry)).map(|entry| entry.idle_since).min();
+        let next = oldest.into_iter().chain(shared).min().map(left);
+        state.reaping = next.is_some();
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in the critical sections can leave the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Waiters that connections being opened will serve, their own dialers aside.
+    fn expected(&self) -> usize {
+        match self.dialect {
+            Dialect::Unknown if self.dialing > 0 => usize::MAX,
+            Dialect::Unknown | Dialect::H1 => 0,
+            Dialect::H2(streams) => self.dialing * (streams - 1),
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! One client's connection: which HTTP it speaks, its deadlines, its end.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+use tower::{Service, ServiceExt as _};
+
+use super::listener::{ListenOptions, Peer};
+use crate::tasks::Tasks;
+
+/// What an HTTP/2 client says first.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// How long and how much is read and thrown away after the last answer. A socket closed with unread bytes in it sends
+/// a reset, and the client would lose the answer (431, 413, 503) that it has not read yet.
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
+
+/// What all connections of a listener share.
+pub(super) struct Server<S> {
+    service: S,
+    options: ListenOptions,
+    tasks: Tasks,
+    drain: CancellationToken,
+    http1: http1::Builder,
+    http2: http2::Builder<Spawn>,
+}
+
+/// Runs an HTTP/2 connection's requests.
+#[derive(Clone)]
+pub(super) struct Spawn(Tasks);
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawn {
+    fn execute(&self, work: F) {
+        self.0.spawn("http request", work);
+    }
+}
+
+impl<S, B> Server<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    B: HttpBody + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    pub(super) fn new(service: S, options: ListenOptions, tasks: Tasks, drain: CancellationToken) -> Self {
+        let mut http1 = http1::Builder::new();
+        // Deadlines are `watch`'s: hyper's own would end idle connections as well.
+        http1.max_header_size(options.max_header).header_read_timeout(None);
+        let mut http2 = http2::Builder::new(Spawn(tasks.clone()));
+        http2
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(options.max_header).unwrap_or(u32::MAX))
+            .keep_alive_interval(options.keep_alive)
+            .keep_alive_timeout(options.keep_alive);
+        Self { service, options, tasks, drain, http1, http2 }
+    }
+
+    /// Serves one connection to its end.
+    pub(super) async fn connection(&self, stream: TcpStream, peer: SocketAddr) {
+        let accepted = Instant::now();
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY refused");
+        }
+        let limit = self.options.header_timeout;
+        let h2 = tokio::select! {
+            first = timeout(limit, speaks_h2(&stream)) => match first {
+                Ok(Ok(h2)) => h2,
+                Ok(Err(_)) | Err(_) => return,
+            },
+            // Nothing was asked yet, nothing is lost.
+            () = self.drain.cancelled() => return,
+        };
+        let activity = Arc::new(Activity { h2, ..Activity::default() });
+        let io = TokioIo::new(Watched { stream, activity: Arc::clone(&activity) });
+        let answer = {
+            let (service, activity) = (self.service.clone(), Arc::clone(&activity));
+            service_fn(move |mut request: Request<Incoming>| {
+                let busy = Busy::new(&activity);
+                request.extensions_mut().insert(Peer(peer));
+                let answer = service.clone().oneshot(request);
+                async move { answer.await.map(|answer| answer.map(|body| Counted { body, busy })) }
+            })
+        };
+        if h2 {
+            let mut connection = pin!(self.http2.serve_connection(io, answer));
+            self.watch(connection.as_mut(), &activity, accepted).await;
+        } else {
+            let mut connection = self.http1.serve_connection(io, answer);
+            self.watch(Pin::new(&mut connection), &activity, accepted).await;
+            linger(connection.into_parts().io.into_inner().stream).await;
+        }
+    }
+
+    /// Drives a connection until it ends, is drained, or passes a deadline.
+    async fn watch<C: GracefulConnection>(
+        &self,
+        mut connection: Pin<&mut C>,
+        activity: &Activity,
+        accepted: Instant,
+    ) {
+        // A token of its own: the shared one is a lock that every connection would touch at every step.
+        let drain = self.drain.child_token();
+        let mut drained = pin!(drain.cancelled());
+        let mut clock = Clock::new(&self.options, accepted);
+        poll_fn(|cx| {
+            if activity.h2 {
+                activity.ended.register(cx.waker());
+            }
+            if !clock.ending && drained.as_mut().poll(cx).is_ready() {
+                clock.end();
+                connection.as_mut().graceful_shutdown();
+            }
+            loop {
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                match ready!(clock.poll_expired(cx, activity)) {
+                    Phase::Idle if !clock.ending => {
+                        clock.end();
+                        connection.as_mut().graceful_shutdown();
+                    }
+                    _ => return Poll::Ready(()),
+                }
+            }
+        })
+        .await;
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Headers are awaited or on their way.
+    Head,
+    /// Requests are in work: their own deadlines hold.
+    Busy,
+    /// Nothing to do.
+    Idle,
+}
+
+/// What happens on a connection, noted where it happens and read by `watch`.
+#[derive(Debug, Default)]
+struct Activity {
+    h2: bool,
+    in_work: AtomicUsize,
+    requests: AtomicUsize,
+    /// Bytes came since the last request began or ended. HTTP/1.1 only: pings are bytes as well.
+    bytes: AtomicBool,
+    /// Wakes `watch` when the last request in work has ended: those of HTTP/2 run in their own tasks.
+    ended: AtomicWaker,
+}
+
+impl Activity {
+    fn phase(&self) -> Phase {
+        if self.in_work.load(Ordering::Acquire) > 0 {
+            Phase::Busy
+        } else if self.bytes.load(Ordering::Relaxed) || self.requests.load(Ordering::Relaxed) == 0 {
+            Phase::Head
+        } else {
+            Phase::Idle
+        }
+    }
+}
+
+/// A request in work, until its answer's body has ended.
+struct Busy(Arc<Activity>);
+
+impl Busy {
+    fn new(activity: &Arc<Activity>) -> Self {
+        activity.in_work.fetch_add(1, Ordering::AcqRel);
+        activity.requests.fetch_add(1, Ordering::Relaxed);
+        activity.bytes.store(false, Ordering::Relaxed);
+        Self(Arc::clone(activity))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.bytes.store(false, Ordering::Relaxed);
+        if self.0.in_work.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.ended.wake();
+        }
+    }
+}
+
+/// The deadline of the present phase. The timer is set anew only where it would fire too late, so a busy keep-alive
+/// connection touches it about once in `idle_timeout`.
+struct Clock<'a> {
+    options: &'a ListenOptions,
+    seen: Option<(Phase, usize)>,
+    deadline: Instant,
+    timer: Pin<Box<Sleep>>,
+    armed: bool,
+    ending: bool,
+}
+
+impl<'a> Clock<'a> {
+    fn new(options: &'a ListenOptions, accepted: Instant) -> Self {
+        let deadline = accepted + options.header_timeout;
+        let timer = Box::pin(sleep_until(deadline));
+        Self { options, seen: Some((Phase::Head, 0)), deadline, timer, armed: true, ending: false }
+    }
+
+    /// The connection is being closed: it gets a short while for that, and for requests on their way.
+    fn end(&mut self) {
+        self.ending = true;
+        self.seen = None;
+    }
+
+    fn poll_expired(&mut self, cx: &mut Context<'_>, activity: &Activity) -> Poll<Phase> {
+        let phase = activity.phase();
+        let seen = Some((phase, activity.requests.load(Ordering::Relaxed)));
+        if self.seen != seen {
+            self.seen = seen;
+            let limit = match phase {
+                Phase::Idle if !self.ending => self.options.idle_timeout,
+                _ => self.options.header_timeout,
+            };
+            self.deadline = Instant::now() + limit;
+            if phase != Phase::Busy && (!self.armed || self.timer.deadline() > self.deadline) {
+                self.timer.as_mut().reset(self.deadline);
+                self.armed = true;
+            }
+        }
+        while self.armed {
+            ready!(self.timer.as_mut().poll(cx));
+            self.armed = false;
+            if phase == Phase::Busy {
+                break;
+            }
+            if Instant::now() >= self.deadline {
+                return Poll::Ready(phase);
+            }
+            self.timer.as_mut().reset(self.deadline);
+            self.armed = true;
+        }
+        Poll::Pending
+    }
+}
+
+/// A body that keeps its request "in work".
+struct Counted<B> {
+    body: B,
+    busy: Busy,
+}
+
+impl<B: HttpBody + Unpin> HttpBody for Counted<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A socket that notes when bytes come.
+struct Watched {
+    stream: TcpStream,
+    activity: Arc<Activity>,
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        if buf.filled().len() > before && !self.activity.h2 {
+            self.activity.bytes.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// Looks at the first bytes without taking them. `PRI` is a method of no HTTP/1.1 request (RFC 9113, 3.4), so four
+/// bytes are enough; fewer come alone hardly ever, and looking again is then a matter of time, not of readiness.
+async fn speaks_h2(stream: &TcpStream) -> io::Result<bool> {
+    const AGAIN: Duration = Duration::from_millis(10);
+    let mut first = [0; 4];
+    loop {
+        let seen = stream.peek(&mut first).await?;
+        if seen == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if first[..seen] != PREFACE[..seen] {
+            return Ok(false);
+        }
+        if seen == first.len() {
+            return Ok(true);
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// Tells a client that there is no room (H-68).
+pub(super) async fn refuse(mut stream: TcpStream) {
+    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    if timeout(LINGER, stream.write_all(ANSWER)).await.is_ok_and(|written| written.is_ok()) {
+        linger(stream).await;
+    }
+}
+
+/// Says goodbye and reads what the client still sends, for a moment.
+async fn linger(mut stream: TcpStream) {
+    let rest = async {
+        // Failing means that the client has closed already.
+        let mut left = if stream.shutdown().await.is_ok() { LINGER_BYTES } else { 0 };
+        let mut sink = [0; 4096];
+        while left > 0 {
+            match stream.read(&mut sink).await {
+                Ok(0) | Err(_) => return,
+                Ok(read) => left = left.saturating_sub(read),
+            }
+        }
+    };
+    // Whoever still sends by then gets the reset.
+    let _ = timeout(LINGER, rest).await;
+}
