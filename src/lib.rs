@@ -3,6 +3,7 @@
 pub mod catalogue;
 pub mod config;
 pub mod gateway;
+pub mod inbound;
 pub mod net;
 pub mod outbound;
 pub mod protocol;

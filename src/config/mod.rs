@@ -274,15 +274,3 @@ pub enum LogFormat {
     /// For people.
     Text,
 }
-
-impl Server {
-    /// Whether it is a child process.
-    pub const fn is_stdio(&self) -> bool {
-        matches!(self.target, Target::Stdio(_))
-    }
-
-    /// Life and publicity of results that carry no hints (L-42).
-    pub fn fallback_hints(&self) -> (Duration, bool) {
-        (self.ttl.unwrap_or_default(), self.cache_public)
-    }
-}

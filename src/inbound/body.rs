@@ -1,0 +1,54 @@
+//! Reads a request body within its bounds of size, time and memory (H-06).
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+
+use super::Door;
+use crate::net::budget::Held;
+
+/// The body, and the memory it occupies until the request is done.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) bytes: Bytes,
+    pub(super) held: Held,
+}
+
+/// Reads all of it; the error is the status of an answer with an empty body.
+pub(super) async fn read(door: &Door, body: Body) -> Result<Read, StatusCode> {
+    match tokio::time::timeout(door.bounds.body_timeout, collect(door, body)).await {
+        Ok(read) => read,
+        Err(_) => {
+            door.metrics.limited("body_timeout");
+            Err(StatusCode::REQUEST_TIMEOUT)
+        }
+    }
+}
+
+async fn collect(door: &Door, mut body: Body) -> Result<Read, StatusCode> {
+    let mut held = door.budget.hold();
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
+        if first.len().max(rest.len()) + data.len() > door.bounds.max_body {
+            door.metrics.limited("max_body");
+            return Err(StatusCode::PAYLOAD_TOO_LARGE);
+        }
+        if !held.grow(data.len()) {
+            door.metrics.limited("max_buffered");
+            return Err(StatusCode::SERVICE_UNAVAILABLE);
+        }
+        if first.is_empty() {
+            first = data;
+            continue;
+        }
+        if rest.is_empty() {
+            rest.extend_from_slice(&first);
+        }
+        rest.extend_from_slice(&data);
+    }
+    let bytes = if rest.is_empty() { first } else { rest.freeze() };
+    Ok(Read { bytes, held })
+}

@@ -1,0 +1,6 @@
+//! One concern a file; their order stands in `inbound/mod.rs`.
+
+pub(super) mod bounds;
+pub(super) mod observe;
+pub(super) mod origin;
+pub(super) mod panic;

@@ -1,0 +1,230 @@
+//! A running call → JSON or event stream. A dropped body is a cancelled call (H-80).
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::{FutureExt as _, Stream};
+use http::{HeaderValue, StatusCode, header};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::Door;
+use super::accept::Accepts;
+use super::error::Refusal;
+use crate::gateway::{Call, GatewayError, Outlet};
+use crate::net::budget::Held;
+use crate::protocol::edit::Parts;
+use crate::protocol::envelope::Id;
+use crate::protocol::{message, sse};
+
+/// How long an answer may take before an event stream is opened for it, so that no proxy on the way waits
+/// for a first byte (F-054). Until then a refusal still has its own status (H-16).
+const PATIENCE: Duration = Duration::from_millis(700);
+/// Notices that may wait for a slow client.
+const NOTICES: usize = 32;
+
+type Running = Pin<Box<dyn Future<Output = Result<Parts, GatewayError>> + Send>>;
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// An answer that refuses.
+pub(super) fn refuse(refusal: &Refusal, id: Option<&Id>) -> Response {
+    json(refusal.status, refusal.message(id))
+}
+
+/// Runs a call and answers it: one JSON object where nothing came before the result, else events (H-12).
+pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held: Held) -> Response {
+    let Some(id) = call.envelope.id().cloned() else { return empty(StatusCode::ACCEPTED) };
+    let (outlet, mut notices) = Outlet::new(NOTICES);
+    let mut running = start(door, call, outlet, held);
+    if !accepts.events {
+        return finished(running_without_notices(running, notices).await, &id, false);
+    }
+    let mut events = Events::new(id, door.bounds.keepalive);
+    tokio::select! {
+        biased;
+        Some(notice) = notices.recv() => events.queue(framed(notice)),
+        result = &mut running => {
+            // A server may say all it has to say at once: notices and result in one piece.
+            let said: Vec<Parts> = std::iter::from_fn(|| notices.try_recv().ok()).collect();
+            if said.is_empty() || result.is_err() {
+                return finished(result, &events.id, !accepts.json);
+            }
+            said.into_iter().for_each(|notice| events.queue(framed(notice)));
+            events.finish(result);
+            return stream(StatusCode::OK, Body::from_stream(events));
+        }
+        () = sleep(PATIENCE) => events.queue(Bytes::from_static(sse::KEEP_ALIVE).into()),
+    }
+    events.source = Some((running, notices));
+    stream(StatusCode::OK, Body::from_stream(events))
+}
+
+/// The call, ready to be polled. A panic in it is its own internal error.
+fn start(door: &Arc<Door>, call: Call, outlet: Outlet, held: Held) -> Running {
+    let (gateway, tasks) = (Arc::clone(&door.gateway), door.tasks.clone());
+    Box::pin(async move {
+        let _held = held;
+        let caught = AssertUnwindSafe(gateway.handle(call, outlet)).catch_unwind().await;
+        caught.unwrap_or_else(|_| {
+            tasks.count_panic();
+            tracing::error!("a call panicked");
+            Err(GatewayError::Internal("the gateway failed on this request"))
+        })
+    })
+}
+
+/// Nobody can read notices: they are drained so that they do not block the call.
+async fn running_without_notices(
+    mut running: Running,
+    mut notices: mpsc::Receiver<Parts>,
+) -> Result<Parts, GatewayError> {
+    loop {
+        tokio::select! {
+            result = &mut running => return result,
+            Some(_) = notices.recv() => {}
+        }
+    }
+}
+
+fn finished(result: Result<Parts, GatewayError>, id: &Id, as_event: bool) -> Response {
+    let (status, message) = match result {
+        Ok(result) => (StatusCode::OK, message::result(id, result)),
+        Err(error) => {
+            let refusal = Refusal::from(&error);
+            (refusal.status, refusal.message(Some(id)))
+        }
+    };
+    if !as_event {
+        return json(status, message);
+    }
+    if status == StatusCode::OK {
+        return stream(status, pieces(framed(message)));
+    }
+    json(status, message)
+}
+
+/// One message as one event.
+fn framed(message: Parts) -> Parts {
+    let mut parts = Parts::new();
+    parts.push(Bytes::from_static(sse::OPEN));
+    // A raw line break can only be white space between tokens; it would end the event's line.
+    for piece in message.into_pieces() {
+        parts.push(one_line(piece));
+    }
+    parts.push(Bytes::from_static(sse::CLOSE));
+    parts
+}
+
+fn one_line(piece: Bytes) -> Bytes {
+    if memchr::memchr2(b'\n', b'\r', &piece).is_none() {
+        return piece;
+    }
+    piece.iter().map(|b| if matches!(b, b'\n' | b'\r') { b' ' } else { *b }).collect()
+}
+
+fn json(status: StatusCode, message: Parts) -> Response {
+    let mut response = Response::new(pieces(message));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn stream(status: StatusCode, body: Body) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store, no-transform"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn pieces(parts: Parts) -> Body {
+    Body::new(crate::net::Body::from(parts))
+}
+
+/// The events of one call: notices as they come, the answer last, comments when quiet (H-70, H-71, H-73).
+struct Events {
+    /// The call and what it says; `None` once it has ended.
+    source: Option<(Running, mpsc::Receiver<Parts>)>,
+    id: Id,
+    next: VecDeque<Bytes>,
+    quiet: Pin<Box<Sleep>>,
+    keepalive: Duration,
+}
+
+impl Events {
+    fn new(id: Id, keepalive: Duration) -> Self {
+        Self { source: None, id, next: VecDeque::new(), quiet: Box::pin(sleep(keepalive)), keepalive }
+    }
+
+    fn queue(&mut self, parts: Parts) {
+        self.next.extend(parts.into_pieces());
+        self.quiet.as_mut().reset(Instant::now() + self.keepalive);
+    }
+
+    fn finish(&mut self, result: Result<Parts, GatewayError>) {
+        let message = match result {
+            Ok(result) => message::result(&self.id, result),
+            Err(error) => Refusal::from(&error).message(Some(&self.id)),
+        };
+        self.queue(framed(message));
+    }
+
+    /// Moves on by what there is to say; false when the call is still running and says nothing.
+    fn advance(&mut self, context: &mut Context<'_>) -> bool {
+        let Some((running, notices)) = &mut self.source else { return false };
+        let result = running.as_mut().poll(context);
+        // Polling the call may have made it say something; what it said goes before its answer.
+        let mut said = Vec::new();
+        while let Poll::Ready(Some(notice)) = notices.poll_recv(context) {
+            said.push(notice);
+        }
+        let spoke = !said.is_empty();
+        said.into_iter().for_each(|notice| self.queue(framed(notice)));
+        if let Poll::Ready(result) = result {
+            self.source = None;
+            self.finish(result);
+            return true;
+        }
+        if !spoke && self.quiet.as_mut().poll(context).is_ready() {
+            self.queue(Bytes::from_static(sse::KEEP_ALIVE).into());
+            return true;
+        }
+        spoke
+    }
+}
+
+impl Stream for Events {
+    type Item = Result<Bytes, std::convert::Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(piece) = self.next.pop_front() {
+                return Poll::Ready(Some(Ok(piece)));
+            }
+            if self.source.is_none() {
+                return Poll::Ready(None);
+            }
+            if !self.advance(context) {
+                return Poll::Pending;
+            }
+        }
+    }
+}
