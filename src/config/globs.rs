@@ -24,6 +24,12 @@ impl Globs {
         Self { patterns: Vec::new(), set: GlobSet::empty() }
     }
 
+    /// Matches everything, as `["*"]`.
+    pub fn any() -> Self {
+        // `*` is a glob of one token; were it ever refused, matching nothing is the safe side.
+        Self::new(vec!["*".to_owned()]).unwrap_or_else(|_| Self::none())
+    }
+
     /// Whether any pattern matches.
     pub fn is_match(&self, text: &str) -> bool {
         self.set.is_match(text)

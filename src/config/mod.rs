@@ -1,17 +1,34 @@
-//! The typed, checked configuration (design §3). Reading it from TOML: `file.rs`; all problems at once: `check.rs`.
+//! The typed, checked configuration (design §3). Reading it from TOML: `file.rs`, the keys: `tables/`,
+//! rules across tables: `check.rs`, what is legal but doubtful: `warnings.rs`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use url::Url;
 
+mod check;
+mod expand;
+mod file;
 pub mod globs;
+mod include;
+mod packages;
+mod problem;
+mod read;
 pub mod secret;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod units;
+mod values;
+mod warnings;
 
 pub use globs::Globs;
-pub use secret::Secret;
+pub use problem::{Problem, Problems};
+pub use secret::{Secret, SecretBytes};
+pub use warnings::Warning;
 
 /// Everything the operator wrote, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,7 +65,7 @@ pub struct Gateway {
     /// `allow_unauthenticated`: listen beyond loopback without `[auth]`.
     pub allow_unauthenticated: bool,
     /// `keys`: base64 of at least 32 bytes each; the first seals, all open. Decoded.
-    pub keys: Vec<Secret>,
+    pub keys: Vec<SecretBytes>,
     /// `state_dir`
     pub state_dir: Option<PathBuf>,
     /// `separator` between prefix and name.
@@ -157,8 +174,15 @@ pub struct Server {
     pub credentials: Credentials,
 }
 
+impl Server {
+    /// Whether this server is a child process of ours.
+    pub fn is_stdio(&self) -> bool {
+        matches!(self.target, Target::Stdio(_))
+    }
+}
+
 /// Where a server is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Target {
     /// `url` and what belongs to it.
     Http {
@@ -173,8 +197,28 @@ pub enum Target {
     Stdio(Command),
 }
 
+impl fmt::Debug for Target {
+    /// Shows where a URL goes, without path and query: they can hold a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http { url, proxy, ca_file } => f
+                .debug_struct("Http")
+                .field("url", &origin(url))
+                .field("proxy", &proxy.as_ref().map(origin))
+                .field("ca_file", ca_file)
+                .finish(),
+            Self::Stdio(command) => command.fmt(f),
+        }
+    }
+}
+
+/// Scheme, host and port.
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
 /// A child process.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Command {
     /// `command`: argv, no shell; `gatehouse` as first word is the running executable.
     pub argv: Vec<String>,
@@ -186,6 +230,20 @@ pub struct Command {
     pub user: Option<String>,
     /// `rlimit`
     pub rlimit: Rlimit,
+}
+
+impl fmt::Debug for Command {
+    /// Shows the program only: arguments can hold a key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("program", &self.argv.first())
+            .field("arguments", &self.argv.len().saturating_sub(1))
+            .field("env", &self.env)
+            .field("cwd", &self.cwd)
+            .field("user", &self.user)
+            .field("rlimit", &self.rlimit)
+            .finish()
+    }
 }
 
 /// `rlimit = { memory, files, processes }`

@@ -29,3 +29,25 @@ impl fmt::Display for Secret {
         f.write_str("[secret]")
     }
 }
+
+/// Secret bytes, as a key: `Debug` never shows them.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct SecretBytes(Vec<u8>);
+
+impl SecretBytes {
+    /// Wraps secret bytes.
+    pub fn new(value: impl Into<Vec<u8>>) -> Self {
+        Self(value.into())
+    }
+
+    /// The bytes, for the one place that uses them.
+    pub fn expose(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}

@@ -1,0 +1,186 @@
+//! From files to a checked configuration: every problem of every file in one report.
+
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+use super::expand::Outside;
+use super::problem::{Place, Problems};
+use super::read::{File, Reading, Table, Text};
+use super::tables::{self, Sections};
+use super::{Config, check, include};
+
+/// The name of a configuration that is not a file, for messages.
+const UNNAMED: &str = "gatehouse.toml";
+
+impl Config {
+    /// Reads a file and what it includes. The error holds every problem of all of them.
+    pub fn load(path: &Path) -> Result<Self, Problems> {
+        let var = |name: &str| std::env::var(name).ok();
+        let reading = Reading::new(Outside { var: &var, file: &read_start });
+        match read_text(path) {
+            Ok(text) => whole(&reading, Source::new(path.to_path_buf(), text)),
+            Err(why) => {
+                reading.report(&file_place(path), why, "");
+                Err(Problems::new(reading.take_problems(), &[]))
+            }
+        }
+    }
+
+    /// Reads a text as if it were the file `gatehouse.toml` in the folder `base`, with this environment.
+    pub fn parse(text: &str, base: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Problems> {
+        let reading = Reading::new(Outside { var: env, file: &read_start });
+        parse_in(&reading, text, base)
+    }
+}
+
+/// [`Config::parse`] with a reading of one's own.
+pub(super) fn parse_in(reading: &Reading<'_>, text: &str, base: &Path) -> Result<Config, Problems> {
+    whole(reading, Source::new(base.join(UNNAMED), text.to_owned()))
+}
+
+/// One file's text.
+struct Source {
+    file: File,
+    text: String,
+}
+
+impl Source {
+    fn new(path: PathBuf, text: String) -> Self {
+        Self { file: File::new(path, &text), text }
+    }
+}
+
+fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
+    let mut all = one(reading, &root);
+    let included = included(reading, &root, &all);
+    for source in &included {
+        add(reading, &mut all, one(reading, source));
+    }
+    let gateway = match all.gateway.take() {
+        Some((entry, _)) => entry.gateway,
+        None => Table::absent(reading, &root.file, "gateway", tables::gateway).gateway,
+    };
+    let telemetry = match all.telemetry.take() {
+        Some((telemetry, _)) => telemetry,
+        None => Table::absent(reading, &root.file, "telemetry", tables::telemetry),
+    };
+    check::across(reading, &all, &gateway);
+    let problems = reading.take_problems();
+    if !problems.is_empty() {
+        let files: Vec<PathBuf> =
+            std::iter::once(root).chain(included).map(|source| source.file.path).collect();
+        return Err(Problems::new(problems, &files));
+    }
+    // Without problems every entry has its typed part.
+    let mut endpoints: Vec<_> = all.endpoints.into_iter().filter_map(|entry| entry.endpoint).collect();
+    if endpoints.is_empty() {
+        endpoints.push(tables::default_endpoint());
+    }
+    let servers =
+        all.servers.into_iter().filter(|entry| entry.enabled).filter_map(|entry| entry.server).collect();
+    Ok(Config { gateway, endpoints, servers, telemetry })
+}
+
+/// Reads one file's tables; a file that is not TOML has only that problem.
+fn one(reading: &Reading<'_>, source: &Source) -> Sections {
+    let (tree, errors) = DeTable::parse_recoverable(&source.text);
+    if errors.is_empty() {
+        return Table::root(reading, &source.file, tree.get_ref(), tables::sections);
+    }
+    for error in errors {
+        let line = error.span().map_or(0, |span| source.file.line(span.start));
+        let place = Place { file: source.file.path.clone(), line, key: String::new() };
+        // The message names what was expected, and never quotes the file.
+        reading.report(&place, format!("is not TOML: {}", error.message()), "");
+    }
+    reading.set_incomplete();
+    Sections::default()
+}
+
+/// The files that the root's `include` means, each once, never the root itself.
+fn included(reading: &Reading<'_>, root: &Source, sections: &Sections) -> Vec<Source> {
+    let Some((entry, _)) = &sections.gateway else { return Vec::new() };
+    let mut seen: Vec<PathBuf> = fs::canonicalize(&root.file.path).into_iter().collect();
+    let mut sources = Vec::new();
+    for (pattern, place) in &entry.include {
+        for path in pattern_files(reading, &root.file.dir, pattern, place) {
+            let canonical = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
+            if seen.contains(&canonical) {
+                continue;
+            }
+            seen.push(canonical);
+            sources.extend(source(reading, path, place));
+        }
+    }
+    sources
+}
+
+fn pattern_files(reading: &Reading<'_>, dir: &Path, pattern: &Text, place: &Place) -> Vec<PathBuf> {
+    match include::matches(dir, &pattern.value) {
+        Ok(paths) => paths,
+        Err(error) => {
+            reading.report(place, format!("{}: {error}", pattern.shown()), "");
+            reading.set_incomplete();
+            Vec::new()
+        }
+    }
+}
+
+fn source(reading: &Reading<'_>, path: PathBuf, place: &Place) -> Option<Source> {
+    match read_text(&path) {
+        Ok(text) => Some(Source::new(path, text)),
+        Err(why) => {
+            reading.report(place, format!("an included file {why}"), "");
+            reading.set_incomplete();
+            None
+        }
+    }
+}
+
+/// Adds what an included file holds: arrays add up, tables stand once.
+fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
+    if let Some(at) = more.gateway.as_ref().and_then(|(entry, _)| entry.include_at.as_ref()) {
+        reading.report(at, "an included file cannot include others", "list all files in the first one");
+    }
+    once(reading, &mut all.gateway, more.gateway);
+    once(reading, &mut all.telemetry, more.telemetry);
+    all.endpoints.extend(more.endpoints);
+    all.servers.extend(more.servers);
+}
+
+fn once<T>(reading: &Reading<'_>, slot: &mut Option<(T, Place)>, more: Option<(T, Place)>) {
+    match (&slot, more) {
+        (Some((_, first)), Some((_, second))) => {
+            reading.report(
+                &second,
+                format!("is given twice, first at {first}"),
+                "a table stands in one file",
+            );
+        }
+        (None, Some(entry)) => *slot = Some(entry),
+        (_, None) => {}
+    }
+}
+
+fn file_place(path: &Path) -> Place {
+    Place { file: path.to_path_buf(), line: 0, key: String::new() }
+}
+
+/// A file's text, or why there is none.
+fn read_text(path: &Path) -> Result<String, String> {
+    let bytes = fs::read(path).map_err(|error| format!("cannot be read: {}", error.kind()))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        format!("is not UTF-8 in line {}", 1 + memchr::memchr_iter(b'\n', before).count())
+    })
+}
+
+/// The first `most` bytes of a file.
+fn read_start(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(most as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,54 @@
+//! `[[endpoint]]`: its keys.
+
+use super::super::read::{Node, Table};
+use super::super::units::Wrong;
+use super::super::values::{boolean, globs_with_place, text};
+use super::super::{Endpoint, Globs};
+use super::EndpointEntry;
+
+/// The path of the endpoint that is there when none is written.
+const DEFAULT_PATH: &str = "/mcp";
+
+/// The endpoint that is there when none is written.
+pub(in super::super) fn default_endpoint() -> Endpoint {
+    Endpoint { path: DEFAULT_PATH.to_owned(), servers: Globs::any(), prefix: true, instructions: None }
+}
+
+/// Reads one `[[endpoint]]`.
+pub(super) fn endpoint(table: &Table<'_>) -> EndpointEntry {
+    let path = table.need("path", endpoint_path);
+    let (servers, patterns) = table.or("servers", globs_with_place, (Globs::any(), Vec::new()));
+    let prefix = table.or("prefix", boolean, true);
+    let instructions = table.get("instructions", text);
+    EndpointEntry {
+        endpoint: path.map(|path| Endpoint { path, servers, prefix, instructions }),
+        label: table.at().key.clone(),
+        path_at: table.place("path"),
+        prefix_at: table.place("prefix"),
+        patterns,
+    }
+}
+
+/// A path that means itself to every router and proxy: no escapes, no empty or dotted segments.
+fn endpoint_path(node: &Node<'_>) -> Option<String> {
+    node.parsed(|text| {
+        let Some(inside) = text.strip_prefix('/') else {
+            return Err(Wrong::new("does not begin with `/`", ""));
+        };
+        if text.ends_with('/') {
+            return Err(Wrong::new("ends with `/`", "as \"/mcp\""));
+        }
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let segment = |part: &str| !matches!(part, "" | "." | "..") && part.bytes().all(plain);
+        if !inside.split('/').all(segment) {
+            return Err(Wrong::new(
+                "is not a plain path",
+                "letters, digits and `-._~` between single slashes",
+            ));
+        }
+        if inside.split('/').next() == Some(".well-known") {
+            return Err(Wrong::new("is under /.well-known, which is for metadata", ""));
+        }
+        Ok(text.to_owned())
+    })
+}

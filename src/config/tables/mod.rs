@@ -1,0 +1,132 @@
+//! The tables of a file: each key declared once, with its reader and its default.
+
+use super::problem::Place;
+use super::read::{Node, Table, Text};
+use super::values::{choice, each, line};
+use super::{Endpoint, Gateway, LogFormat, Server, Telemetry};
+
+mod credentials;
+mod endpoint;
+mod gateway;
+mod server;
+
+pub(super) use endpoint::default_endpoint;
+pub(super) use gateway::{gateway, name_fault};
+
+/// What one file holds.
+#[derive(Default)]
+pub(super) struct Sections {
+    /// `[gateway]` and where it begins.
+    pub(super) gateway: Option<(GatewayEntry, Place)>,
+    /// `[telemetry]` and where it begins.
+    pub(super) telemetry: Option<(Telemetry, Place)>,
+    /// `[[endpoint]]`
+    pub(super) endpoints: Vec<EndpointEntry>,
+    /// `[[server]]`, disabled ones too.
+    pub(super) servers: Vec<ServerEntry>,
+}
+
+/// `[gateway]` and what of it is not in the typed configuration.
+pub(super) struct GatewayEntry {
+    /// The typed part.
+    pub(super) gateway: Gateway,
+    /// `include`
+    pub(super) include: Vec<(Text, Place)>,
+    /// Where `include` stands, if it does.
+    pub(super) include_at: Option<Place>,
+}
+
+/// `[[endpoint]]` as far as it could be read, for the rules across tables.
+pub(super) struct EndpointEntry {
+    /// The typed part; `None` only after a problem.
+    pub(super) endpoint: Option<Endpoint>,
+    /// As `endpoint "/mcp"`.
+    pub(super) label: String,
+    /// Where `path` is.
+    pub(super) path_at: Place,
+    /// Where `prefix` is, or would be.
+    pub(super) prefix_at: Place,
+    /// `servers`, glob by glob.
+    pub(super) patterns: Vec<(Text, Place)>,
+}
+
+/// `[[server]]` as far as it could be read, for the rules across tables.
+pub(super) struct ServerEntry {
+    /// The typed part; `None` only after a problem.
+    pub(super) server: Option<Server>,
+    /// `enabled`
+    pub(super) enabled: bool,
+    /// `name`, if it is one.
+    pub(super) name: Option<String>,
+    /// As `server "github"`.
+    pub(super) label: String,
+    /// Where `name` is.
+    pub(super) name_at: Place,
+    /// Where `prefix` is, or would be.
+    pub(super) prefix_at: Place,
+    /// `prefix`, if it was written.
+    pub(super) prefix: Option<(Text, Place)>,
+    /// `tools.override.NAME.name`
+    pub(super) renamed: Vec<(Text, Place)>,
+}
+
+/// Reads one file.
+pub(super) fn sections(root: &Table<'_>) -> Sections {
+    let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
+    let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
+    let endpoints = root.get("endpoint", |node| rows(node, "path", endpoint::endpoint));
+    let servers = root.get("server", |node| rows(node, "name", server::server));
+    Sections {
+        gateway,
+        telemetry,
+        endpoints: endpoints.unwrap_or_default(),
+        servers: servers.unwrap_or_default(),
+    }
+}
+
+/// `[telemetry]`
+pub(super) fn telemetry(table: &Table<'_>) -> Telemetry {
+    let format = choice(&[("json", LogFormat::Json), ("text", LogFormat::Text)]);
+    Telemetry { log: table.or("log", log_filter, "info"), log_format: table.get("log_format", format) }
+}
+
+/// A level, or directives as `info,hyper=warn`. A bare word must be a level: a misspelt one would be read as
+/// a target and switch everything else off.
+fn log_filter(node: &Node<'_>) -> Option<String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let text = line(node)?;
+    let bare = text.split(',').map(str::trim).find(|part| {
+        !part.contains(['=', '[']) && !LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level))
+    });
+    let parsed = tracing_subscriber::EnvFilter::builder().parse(&text);
+    if bare.is_some() || parsed.is_err() {
+        return node.fail(
+            "is neither a level nor a list of directives",
+            "off, error, warn, info, debug or trace, or as \"info,hyper=warn\"",
+        );
+    }
+    Some(text)
+}
+
+/// Reads every table of an array of tables. `name` is the key whose value names one in messages.
+fn rows<T>(node: &Node<'_>, name: &str, read: fn(&Table<'_>) -> T) -> Option<Vec<T>> {
+    let kind = node.place().key;
+    let wanted = format!("an array of tables, [[{kind}]]");
+    let mut rows = node.elements(&wanted, "")?;
+    for row in &mut rows {
+        if let Some(label) = row.peek(name).filter(|label| sayable(label)) {
+            row.rename(format!("{kind} {label:?}"));
+        }
+    }
+    Some(rows.iter().filter_map(|row| row.open(read)).collect())
+}
+
+/// Whether a name is short and plain enough to stand in a message's key.
+fn sayable(name: &str) -> bool {
+    (1..=80).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"')
+}
+
+/// An array of strings of a certain form.
+fn words(node: &Node<'_>, read: fn(&Node<'_>) -> Option<String>) -> Option<Vec<String>> {
+    each(node, "an array of strings", read)
+}

@@ -1,0 +1,220 @@
+//! `[[server]]`: its keys and the rules among them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::super::problem::Place;
+use super::super::read::{Node, Table, Text};
+use super::super::secret::Secret;
+use super::super::units::Wrong;
+use super::super::values::{
+    big_number, big_size, boolean, child_text, choice, count, duration, each, globs, http_url, line,
+    line_with_place, number, path, proxy_url, size, text, text_with_place, time,
+};
+use super::super::{Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, Target};
+use super::ServerEntry;
+use super::credentials::credentials;
+
+/// `server.probe_timeout` over HTTP.
+const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// `server.probe_timeout` of a child process, which may have to be downloaded first.
+const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
+
+const MIB: usize = 1 << 20;
+
+/// Keys that mean nothing beside `command`.
+const HTTP_ONLY: &[&str] = &["proxy", "ca_file", "connect_timeout"];
+/// Keys that mean nothing beside `url`.
+const STDIO_ONLY: &[&str] = &["env", "cwd", "user", "rlimit"];
+
+/// Reads one `[[server]]`.
+pub(super) fn server(table: &Table<'_>) -> ServerEntry {
+    let name = table.need("name", server_name);
+    let enabled = table.or("enabled", boolean, true);
+    let prefix = table.get("prefix", text_with_place);
+    let target = target(table);
+    let (tools, overrides) = table.inner("tools", |tools| (filter(tools), overrides(tools)));
+    let renamed = overrides.iter().filter_map(|(_, _, renamed)| renamed.clone()).collect();
+    let overrides = overrides.into_iter().map(|(native, one, _)| (native, one)).collect();
+    let credentials = table.inner("credentials", credentials);
+    stray_credentials(table, credentials.as_ref());
+    let shown = prefix.as_ref().map(|(text, _)| text.value.clone());
+    let head = Head { name: name.clone(), prefix: shown, target, tools, overrides, credentials };
+    ServerEntry {
+        server: rest(table, head),
+        enabled,
+        name,
+        label: table.at().key.clone(),
+        name_at: table.place("name"),
+        prefix_at: table.place("prefix"),
+        prefix,
+        renamed,
+    }
+}
+
+/// The parts of a server that are more than one key.
+struct Head {
+    name: Option<String>,
+    prefix: Option<String>,
+    target: Option<Target>,
+    tools: Filter,
+    overrides: BTreeMap<String, Override>,
+    credentials: Option<Credentials>,
+}
+
+fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
+    let protocols = &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];
+    let probe = if table.has("command") { STDIO_PROBE_TIMEOUT } else { HTTP_PROBE_TIMEOUT };
+    let (resources, resource_uris) =
+        table.inner("resources", |resources| (filter(resources), resources.or("uris", globs, Globs::none())));
+    let seconds = Duration::from_secs;
+    // Every key is read before the first `?`, so that one problem does not hide another.
+    let server = |name: String, target: Target, credentials: Credentials| Server {
+        prefix: head.prefix.unwrap_or_else(|| name.clone()),
+        name,
+        owner: table.get("owner", line),
+        description: table.get("description", line),
+        target,
+        protocol: table.or("protocol", choice(protocols), Protocol::Auto),
+        required: table.or("required", boolean, false),
+        timeout: table.or("timeout", time, seconds(15)),
+        max_timeout: table.or("max_timeout", time, seconds(300)),
+        connect_timeout: table.or("connect_timeout", time, seconds(5)),
+        list_timeout: table.or("list_timeout", time, seconds(5)),
+        probe_timeout: table.or("probe_timeout", time, probe),
+        list_max_pages: table.or("list_max_pages", number, 1000_usize),
+        list_max_bytes: table.or("list_max_bytes", size, 64 * MIB),
+        max_result: table.or("max_result", size, 4 * MIB),
+        max_concurrency: table.or("max_concurrency", number, 64_usize),
+        queue: table.or("queue", count, 64_usize),
+        ttl: table.get("ttl", duration),
+        cache_public: table.or("cache_scope", choice(&[("private", false), ("public", true)]), false),
+        expose_errors: table.or("expose_errors", boolean, false),
+        tools: head.tools,
+        prompts: table.inner("prompts", filter),
+        resources,
+        resource_uris,
+        overrides: head.overrides,
+        credentials,
+    };
+    let whole = head.name.is_some() && head.target.is_some() && head.credentials.is_some();
+    // What stands in for a part that could not be read is thrown away two lines below.
+    let target = head.target.unwrap_or_else(nowhere);
+    let read = server(head.name.unwrap_or_default(), target, head.credentials.unwrap_or(Credentials::None));
+    whole.then_some(read)
+}
+
+fn nowhere() -> Target {
+    let argv = Vec::new();
+    Target::Stdio(Command { argv, env: BTreeMap::new(), cwd: None, user: None, rlimit: Rlimit::default() })
+}
+
+/// `[a-z0-9][a-z0-9-]{0,30}`
+fn server_name(node: &Node<'_>) -> Option<String> {
+    node.parsed(|text| {
+        let lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let head = text.bytes().next().is_some_and(lower);
+        if head && text.len() <= 31 && text.bytes().all(|byte| lower(byte) || byte == b'-') {
+            return Ok(text.to_owned());
+        }
+        Err(Wrong::new("is not a server's name", "1 to 31 of a-z, 0-9 and `-`, not beginning with `-`"))
+    })
+}
+
+fn target(table: &Table<'_>) -> Option<Target> {
+    let url = table.get("url", http_url);
+    let proxy = table.get("proxy", proxy_url);
+    let ca_file = table.get("ca_file", path);
+    let argv = table.get("command", argv);
+    let env = table.or("env", environment, []);
+    let cwd = table.get("cwd", path);
+    let user = table.get("user", line);
+    let rlimit = table.inner("rlimit", |limits| Rlimit {
+        memory: limits.get("memory", big_size),
+        files: limits.get("files", big_number),
+        processes: limits.get("processes", big_number),
+    });
+    match (table.has("url"), table.has("command")) {
+        (true, true) => {
+            table.report("command", "`url` and `command` are both given", "a server has one of them")
+        }
+        (false, false) => table.report_here("has neither `url` nor `command`", "say where the server is"),
+        (true, false) => stray(table, STDIO_ONLY, "command"),
+        (false, true) => stray(table, HTTP_ONLY, "url"),
+    }
+    match (url, argv) {
+        (Some(url), _) => Some(Target::Http { url, proxy, ca_file }),
+        (None, Some(argv)) => Some(Target::Stdio(Command { argv, env, cwd, user, rlimit })),
+        (None, None) => None,
+    }
+}
+
+fn stray(table: &Table<'_>, keys: &[&str], owner: &str) {
+    for key in keys.iter().filter(|key| table.has(key)) {
+        table.report(key, format!("is only for servers with `{owner}`"), "remove it");
+    }
+}
+
+fn stray_credentials(table: &Table<'_>, credentials: Option<&Credentials>) {
+    let some = credentials.is_some_and(|credentials| *credentials != Credentials::None);
+    if some && table.has("command") && !table.has("url") {
+        let help = "give a child process its secrets with `env`";
+        table.report("credentials", "is only for servers with `url`", help);
+    }
+}
+
+fn argv(node: &Node<'_>) -> Option<Vec<String>> {
+    if node.is_string() {
+        return node.mistyped(
+            "an array of strings",
+            "one string a word, there is no shell: [\"npx\", \"-y\", \"…\"]",
+        );
+    }
+    let words = each(node, "an array of strings", child_text)?;
+    match words.first() {
+        None => node.fail("is empty", ""),
+        Some(first) if first.expose().trim().is_empty() => node.fail("its first word is empty", ""),
+        Some(_) => Some(words.iter().map(|word| word.expose().to_owned()).collect()),
+    }
+}
+
+fn environment(node: &Node<'_>) -> Option<BTreeMap<String, Secret>> {
+    let read: Vec<Option<(String, Secret)>> =
+        node.entries()?.iter().map(|(name, value)| variable(name, value)).collect();
+    read.into_iter().collect()
+}
+
+fn variable(name: &str, value: &Node<'_>) -> Option<(String, Secret)> {
+    let secret = child_text(value)?;
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return value.fail(format!("{name:?} is not a variable's name"), "");
+    }
+    Some((name.to_owned(), secret))
+}
+
+fn filter(table: &Table<'_>) -> Filter {
+    Filter { allow: table.or("allow", globs, Globs::any()), deny: table.or("deny", globs, Globs::none()) }
+}
+
+/// An override: native name, the typed part, and the new name with its place.
+type OverrideEntry = (String, Override, Option<(Text, Place)>);
+
+fn overrides(tools: &Table<'_>) -> Vec<OverrideEntry> {
+    let read = |(native, node): &(&str, Node<'_>)| {
+        let (one, renamed) = node.open(tool_override)?;
+        Some(((*native).to_owned(), one, renamed))
+    };
+    let all = tools.get("override", |node| Some(node.entries()?.iter().filter_map(read).collect()));
+    all.unwrap_or_default()
+}
+
+fn tool_override(table: &Table<'_>) -> (Override, Option<(Text, Place)>) {
+    let renamed = table.get("name", line_with_place);
+    let one = Override {
+        disabled: !table.or("enabled", boolean, true),
+        name: renamed.as_ref().map(|(text, _)| text.value.clone()),
+        description: table.get("description", text),
+        timeout: table.get("timeout", time),
+    };
+    (one, renamed)
+}
