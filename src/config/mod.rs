@@ -332,3 +332,10 @@ pub enum LogFormat {
     /// For people.
     Text,
 }
+
+impl Server {
+    /// Life and publicity of results that carry no hints (L-42).
+    pub fn fallback_hints(&self) -> (Duration, bool) {
+        (self.ttl.unwrap_or_default(), self.cache_public)
+    }
+}
