@@ -8,6 +8,7 @@ pub mod items;
 pub mod message;
 pub mod meta;
 pub mod method;
+pub mod number;
 pub mod object;
 pub mod sse;
 pub mod version;

@@ -1,0 +1,4 @@
+//! What the servers offer.
+
+pub mod bindings;
+pub mod hints;
