@@ -138,7 +138,8 @@ impl Naming {
     /// The names of an endpoint with `prefix = false`: untouched, none left out.
     pub fn untouched(natives: &[&str]) -> Self {
         let named = natives.iter().enumerate();
-        let named = named.map(|(item, native)| Named { exposed: (*native).into(), list: 0, item, changed: None });
+        let named =
+            named.map(|(item, native)| Named { exposed: (*native).into(), list: 0, item, changed: None });
         Self::new(named.collect(), Vec::new())
     }
 

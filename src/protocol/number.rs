@@ -30,7 +30,8 @@ impl Decimal {
         }
         let all = format!("{whole}{fraction}");
         let digits = all.trim_end_matches('0');
-        let exponent = power - i64::try_from(fraction.len()).ok()? + i64::try_from(all.len() - digits.len()).ok()?;
+        let exponent =
+            power - i64::try_from(fraction.len()).ok()? + i64::try_from(all.len() - digits.len()).ok()?;
         let digits = digits.trim_start_matches('0').to_owned();
         if digits.is_empty() {
             return Some(Self { negative: false, digits, exponent: 0 });

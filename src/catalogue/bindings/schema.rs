@@ -155,9 +155,11 @@ fn inner(text: &str, place: &Place, object: &Object, open: &mut Vec<Place>) {
         let keyword = member.name(text);
         if keyword == "properties" {
             let doubled = occurs(text, object, keyword) > 1;
-            open.extend(named(text, member.value).into_iter().map(|property| {
-                place.property(property.value, &property.key, doubled || property.doubled)
-            }));
+            open.extend(
+                named(text, member.value).into_iter().map(|property| {
+                    place.property(property.value, &property.key, doubled || property.doubled)
+                }),
+            );
         } else if NAMED.contains(&keyword) {
             let schemas = named(text, member.value).into_iter();
             open.extend(schemas.map(|schema| place.below(schema.value, [keyword, &schema.key])));
@@ -195,11 +197,8 @@ fn occurs(text: &str, object: &Object, key: &str) -> usize {
 fn judge(text: &str, place: &Place, object: &Object, found: &mut Vec<Annotation>) {
     let ambiguous = place.ambiguous || occurs(text, object, KEYWORD) > 1 || occurs(text, object, "type") > 1;
     for (at, member) in object.members.iter().enumerate().filter(|(_, m)| m.name(text) == KEYWORD) {
-        let verdict = if ambiguous {
-            Err(Reason::Ambiguous)
-        } else {
-            binding(text, place, object, member.value)
-        };
+        let verdict =
+            if ambiguous { Err(Reason::Ambiguous) } else { binding(text, place, object, member.value) };
         found.push(Annotation { owner: object.clone(), member: at, verdict, pointer: place.pointer.clone() });
     }
 }
