@@ -94,13 +94,16 @@ impl Envelope {
             .map_err(|_| EnvelopeError::new(code::PARSE_ERROR, "the body is not UTF-8"))?;
         let oversized = check_limits(text, limits)?;
         let whole = Span::new(0, text.len());
-        let top = Object::parse(text, whole).map_err(|e| top_error(e, text))?;
+        let (top, bad_key) = Object::read(text, whole).map_err(|e| top_error(e, text))?;
         let id_span = top.get(text, "id").map_err(|e| in_message(e, None))?;
         let id = id_span.and_then(|span| Id::parse(span.of(text), &body));
         let fail = |code, message| EnvelopeError { code, message, id: id.clone() };
         let invalid = |message| fail(code::INVALID_REQUEST, message);
         let get = |key| top.get(text, key).map_err(|e| in_message(e, id.clone()));
 
+        if bad_key {
+            return Err(in_message(ObjectError::BadKey, id));
+        }
         if get("jsonrpc")?.and_then(|s| string(s.of(text))).as_deref() != Some("2.0") {
             return Err(invalid("jsonrpc must be \"2.0\""));
         }
@@ -108,12 +111,14 @@ impl Envelope {
             return Err(invalid("the id must be a string or an integer"));
         }
         let method = get("method")?;
-        let answers = get("result")?.is_some() | get("error")?.is_some();
-        let kind = match (method, &id) {
-            (Some(_), Some(id)) => MessageKind::Request(id.clone()),
-            (Some(_), None) => MessageKind::Notification,
-            (None, _) if answers => MessageKind::Response,
-            (None, _) => return Err(invalid("the message has neither method nor result")),
+        let (result, error) = (get("result")?.is_some(), get("error")?.is_some());
+        let kind = match (method, &id, result, error) {
+            (Some(_), Some(id), false, false) => MessageKind::Request(id.clone()),
+            (Some(_), None, false, false) => MessageKind::Notification,
+            (None, _, true, false) | (None, _, false, true) => MessageKind::Response,
+            (None, _, false, false) => return Err(invalid("the message has neither method nor result")),
+            // A peer that looks for other keys first would see another message (design §2, M-07).
+            _ => return Err(invalid("only one of method, result and error may be there")),
         };
         if method.is_some_and(|span| string(span.of(text)).is_none()) {
             return Err(invalid("method must be a string"));

@@ -52,7 +52,9 @@ pub fn decode(value: &[u8]) -> Result<Cow<'_, str>, HeaderError> {
 pub fn encode(value: &str) -> Cow<'_, str> {
     let visible = value.bytes().all(|b| matches!(b, 0x20..=0x7e));
     let padded = value.starts_with(' ') || value.ends_with(' ');
-    if visible && !padded && marked(value).is_none() {
+    // Also `=?base64?=`, where the markers share a `?`: a peer may see both in it.
+    let looks_marked = value.starts_with(OPEN) && value.ends_with(CLOSE);
+    if visible && !padded && !looks_marked {
         return value.into();
     }
     format!("{OPEN}{}{CLOSE}", STANDARD.encode(value)).into()

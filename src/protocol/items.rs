@@ -36,7 +36,7 @@ pub fn page(kind: Kind, result: &Bytes) -> Result<Page, ObjectError> {
     let object = Object::parse(text, Span::new(0, text.len()))?;
     let items = object.get(text, kind.result_key())?.ok_or(ObjectError::NotObject)?;
     let mut page = Page {
-        next_cursor: object.get(text, "nextCursor")?.and_then(|s| string(s.of(text))).map(Into::into),
+        next_cursor: next_cursor(text, object.get(text, "nextCursor")?)?,
         ttl_ms: object.get(text, "ttlMs")?.map(|s| s.of(text).into()),
         cache_scope: object
             .get(text, "cacheScope")?
@@ -51,6 +51,15 @@ pub fn page(kind: Kind, result: &Bytes) -> Result<Page, ObjectError> {
         }
     }
     Ok(page)
+}
+
+/// Absent and `null` are the end (L-50). Of what is neither that nor a string we cannot ask on: an error,
+/// or the rest of the list would be missing without a word.
+fn next_cursor(text: &str, span: Option<Span>) -> Result<Option<String>, ObjectError> {
+    match span.map(|span| span.of(text)) {
+        None | Some("null") => Ok(None),
+        Some(raw) => string(raw).map(|cursor| Some(cursor.into())).ok_or(ObjectError::Syntax),
+    }
 }
 
 fn item(kind: Kind, body: &Bytes, text: &str, span: Span) -> Option<Item> {

@@ -126,14 +126,17 @@ impl Received {
             return Err(ObjectError::Syntax);
         }
         let id = top.get(text, "id")?.map(|span| body.slice(span.range()));
-        let method = top.get(text, "method")?.and_then(|s| string(s.of(text)));
+        let method = match top.get(text, "method")? {
+            Some(span) => Some(string(span.of(text)).ok_or(ObjectError::Syntax)?),
+            None => None,
+        };
+        // Some write `"id":null` on what they want no answer to.
+        let id = id.filter(|id| id != "null");
         let (result, error) = (top.get(text, "result")?, top.get(text, "error")?);
         let kind = match (method, id, result, error) {
             (None, Some(id), Some(result), None) => ReceivedKind::Result { id, result },
-            (None, id, None, Some(error)) => {
-                ReceivedKind::Error { id: id.filter(|id| id != "null"), error: rpc_error(text, error)? }
-            }
-            (Some(method), Some(id), None, None) => {
+            (None, id, None, Some(error)) => ReceivedKind::Error { id, error: rpc_error(text, error)? },
+            (Some(method), Some(id), None, None) if is_id(&id) => {
                 ReceivedKind::Request { id, method: method.as_ref().into(), params: top.get(text, "params")? }
             }
             (Some(method), None, None, None) => {
@@ -153,6 +156,10 @@ impl Received {
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap_or_default()
     }
+}
+
+fn is_id(raw: &Bytes) -> bool {
+    std::str::from_utf8(raw).is_ok_and(|text| Id::parse(text, raw).is_some())
 }
 
 fn rpc_error(text: &str, span: Span) -> Result<RpcError, ObjectError> {

@@ -12,3 +12,6 @@ pub mod number;
 pub mod object;
 pub mod sse;
 pub mod version;
+
+#[cfg(test)]
+mod tests;

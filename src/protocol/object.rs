@@ -85,16 +85,22 @@ pub struct Object {
 impl Object {
     /// Reads the object that `span` of `text` holds (surrounding white space allowed).
     pub fn parse(text: &str, span: Span) -> Result<Self, ObjectError> {
+        let (object, bad_key) = Self::read(text, span)?;
+        if bad_key { Err(ObjectError::BadKey) } else { Ok(object) }
+    }
+
+    /// Like [`Object::parse`], but a key that is no Unicode text only sets the flag: such a message is
+    /// refused as well, yet with its id (M-05). The key's own text stands in for its name.
+    pub(super) fn read(text: &str, span: Span) -> Result<(Self, bool), ObjectError> {
         let raw = span.of(text);
         let trimmed = raw.trim_matches([' ', '\t', '\n', '\r']);
         if !trimmed.starts_with('{') {
             return Err(if is_json(trimmed) { ObjectError::NotObject } else { ObjectError::Syntax });
         }
         let mut reader = serde_json::Deserializer::from_str(trimmed);
-        let members = reader.deserialize_map(Members { text }).map_err(|_| ObjectError::Syntax)?;
+        let (members, bad_key) = reader.deserialize_map(Members { text }).map_err(|_| ObjectError::Syntax)?;
         reader.end().map_err(|_| ObjectError::Syntax)?;
-        let members = members.ok_or(ObjectError::BadKey)?;
-        Ok(Self { span: Span::locate(text, trimmed), members })
+        Ok((Self { span: Span::locate(text, trimmed), members }, bad_key))
     }
 
     /// The value of `key`; an error when it occurs more than once, however it is spelled.
@@ -147,8 +153,8 @@ struct Members<'t> {
 }
 
 impl<'de> Visitor<'de> for Members<'_> {
-    /// `None` when a key is no Unicode text.
-    type Value = Option<Vec<Member>>;
+    /// The members, and whether a key is no Unicode text.
+    type Value = (Vec<Member>, bool);
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("an object")
@@ -156,14 +162,14 @@ impl<'de> Visitor<'de> for Members<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::with_capacity(8);
-        let mut good = true;
+        let mut bad_key = false;
         while let Some(key) = map.next_key::<&'de RawValue>()? {
             let value = map.next_value::<&'de RawValue>()?;
             let raw = key.get();
             let unescaped = match raw.contains('\\').then(|| serde_json::from_str::<Box<str>>(raw)) {
                 Some(Ok(name)) => Some(name),
                 Some(Err(_)) => {
-                    good = false;
+                    bad_key = true;
                     None
                 }
                 None => None,
@@ -174,7 +180,7 @@ impl<'de> Visitor<'de> for Members<'_> {
                 unescaped,
             });
         }
-        Ok(good.then_some(members))
+        Ok((members, bad_key))
     }
 }
 

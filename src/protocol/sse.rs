@@ -37,13 +37,23 @@ pub struct Parser {
     after_cr: bool,
     at_start: bool,
     current: Event,
-    data: Vec<Bytes>,
+    /// The first `data:` line, as long as it is the only one.
+    data: Option<Bytes>,
+    /// All of them, once there are two.
+    joined: BytesMut,
+    /// Bytes kept for the current event.
     size: usize,
     limit: usize,
+    /// What follows a refused event must not pass for one.
+    failed: bool,
 }
 
+/// Room for the name of a field in front of a value that just fits.
+const FIELD: usize = 8;
+
 impl Parser {
-    /// A parser that refuses events of more than `limit` bytes.
+    /// A parser that refuses events of more than `limit` bytes of values (comments do not add up), and
+    /// any line much longer.
     pub fn new(limit: usize) -> Self {
         Self {
             buffer: BytesMut::new(),
@@ -51,9 +61,11 @@ impl Parser {
             after_cr: false,
             at_start: true,
             current: Event::default(),
-            data: Vec::new(),
+            data: None,
+            joined: BytesMut::new(),
             size: 0,
             limit,
+            failed: false,
         }
     }
 
@@ -62,8 +74,18 @@ impl Parser {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next complete event. Comments, and events without data, id and retry, are skipped.
+    /// The next complete event. Comments, and events without data, id and retry, are skipped. After an
+    /// error there is nothing but that error.
     pub fn next_event(&mut self) -> Result<Option<Event>, TooLarge> {
+        if self.failed {
+            return Err(TooLarge);
+        }
+        let event = self.event();
+        self.failed = event.is_err();
+        event
+    }
+
+    fn event(&mut self) -> Result<Option<Event>, TooLarge> {
         while let Some(line) = self.next_line()? {
             if line.is_empty() {
                 if let Some(event) = self.finish() {
@@ -71,11 +93,9 @@ impl Parser {
                 }
                 continue;
             }
-            self.size += line.len();
-            if self.size > self.limit {
-                return Err(TooLarge);
-            }
+            self.bound(line.len(), FIELD)?;
             self.field(&line);
+            self.bound(0, 0)?;
         }
         Ok(None)
     }
@@ -92,7 +112,7 @@ impl Parser {
         }
         let Some(found) = memchr::memchr2(b'\n', b'\r', &self.buffer[self.searched..]) else {
             self.searched = self.buffer.len();
-            return if self.size + self.searched > self.limit { Err(TooLarge) } else { Ok(None) };
+            return self.bound(self.searched, FIELD).map(|()| None);
         };
         let end = self.searched + found;
         self.searched = 0;
@@ -100,6 +120,11 @@ impl Parser {
         let mut line = self.buffer.split_to(end + 1);
         line.truncate(end);
         Ok(Some(line.freeze()))
+    }
+
+    /// The same bound for a line's beginning as for the whole line: how a stream is cut changes nothing.
+    const fn bound(&self, more: usize, slack: usize) -> Result<(), TooLarge> {
+        if self.size + more > self.limit.saturating_add(slack) { Err(TooLarge) } else { Ok(()) }
     }
 
     /// Removes a byte order mark; `false` while too little has arrived to know.
@@ -127,27 +152,53 @@ impl Parser {
         if value.first() == Some(&b' ') {
             value = value.slice(1..);
         }
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match name {
-            b"data" => self.data.push(value),
-            b"event" => self.current.event = text(&value),
-            b"id" if !value.contains(&0) => self.current.id = Some(text(&value)),
-            b"retry" => self.current.retry = std::str::from_utf8(&value).ok().and_then(|v| v.parse().ok()),
+            b"data" => self.add_data(value),
+            b"event" => self.current.event = self.text(&value),
+            b"id" if !value.contains(&0) => self.current.id = Some(self.text(&value)),
+            b"retry" => self.current.retry = millis(&value).or(self.current.retry),
             _ => {}
         }
     }
 
+    fn text(&mut self, value: &[u8]) -> String {
+        self.size += value.len();
+        String::from_utf8_lossy(value).into_owned()
+    }
+
+    fn add_data(&mut self, value: Bytes) {
+        self.size += value.len();
+        match self.data.take() {
+            None if self.joined.is_empty() => {
+                self.data = Some(value);
+                return;
+            }
+            None => {}
+            Some(first) => self.joined.extend_from_slice(&first),
+        }
+        self.size += 1;
+        self.joined.extend_from_slice(b"\n");
+        self.joined.extend_from_slice(&value);
+    }
+
     fn finish(&mut self) -> Option<Event> {
         self.size = 0;
-        let data = std::mem::take(&mut self.data);
         let mut event = std::mem::take(&mut self.current);
-        if data.is_empty() && event.id.is_none() && event.retry.is_none() {
+        let data = match self.data.take() {
+            Some(only) => Some(only),
+            None if self.joined.is_empty() => None,
+            None => Some(std::mem::take(&mut self.joined).freeze()),
+        };
+        if data.is_none() && event.id.is_none() && event.retry.is_none() {
             return None;
         }
-        event.data = match data.as_slice() {
-            [one] => one.clone(),
-            lines => lines.join(&b'\n').into(),
-        };
+        event.data = data.unwrap_or_default();
         Some(event)
     }
+}
+
+/// Digits only; anything else is no `retry:` at all.
+fn millis(value: &[u8]) -> Option<u64> {
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
