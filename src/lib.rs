@@ -1,5 +1,7 @@
 //! map
 #![allow(missing_docs)]
+pub mod cli;
 pub mod config;
+pub mod outbound;
 pub mod protocol;
 pub mod tasks;

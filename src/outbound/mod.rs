@@ -1,0 +1,3 @@
+//! Links to the MCP servers behind us.
+
+pub mod link;
