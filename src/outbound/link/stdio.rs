@@ -100,7 +100,7 @@ struct Inner {
 
 #[derive(Default)]
 struct Flight {
-    home: Option<Home>,
+    home: Option<Arc<Home>>,
 }
 
 impl StdioLink {
@@ -180,7 +180,9 @@ impl StdioLink {
         let home = inner.flight.lock().await.home.take();
         // A start that was under way has ended: the flight is ours.
         inner.stop_current().await;
-        drop(home);
+        if let Some(home) = home {
+            home.remove().await;
+        }
     }
 }
 
@@ -201,7 +203,8 @@ impl Inner {
 
     fn start(&self, flight: &mut Flight) -> Result<Connection, LinkError> {
         let home = self.home(flight)?;
-        let child = launch::spawn(&self.spec, self.options.executable.as_deref(), home)?;
+        let home_path = home.as_deref().map(Home::path);
+        let child = launch::spawn(&self.spec, self.options.executable.as_deref(), home_path)?;
         let server: Arc<str> = self.options.server.as_str().into();
         let generation = self.generations.fetch_add(1, Ordering::Relaxed) + 1;
         let program = self.spec.argv.first().map(String::as_str);
@@ -222,6 +225,7 @@ impl Inner {
             shared: Arc::clone(&shared),
             backoff: Arc::clone(&self.backoff),
             grace: self.options.grace,
+            home,
         };
         child::watch(watched, queue, Voice { server, secrets, counters }, &self.tasks)?;
         let connection = Connection::new(shared);
@@ -230,25 +234,20 @@ impl Inner {
     }
 
     /// The private home, unless `env` names another.
-    fn home<'f>(&self, flight: &'f mut Flight) -> Result<Option<&'f std::path::Path>, LinkError> {
+    fn home(&self, flight: &mut Flight) -> Result<Option<Arc<Home>>, LinkError> {
         if self.spec.env.contains_key("HOME") {
             return Ok(None);
         }
-        flight.home = match flight.home.take() {
-            Some(home) if home.exists() => Some(home),
-            _ => {
-                let account = match &self.spec.user {
-                    Some(user) => {
-                        Some(Account::find(user).map_err(|error| LinkError::spawn("user", &error))?)
-                    }
-                    None => None,
-                };
-                let options = &self.options;
-                let made = Home::make(options.state_dir.as_deref(), &options.server, account.as_ref());
-                Some(made.map_err(|error| LinkError::spawn("home directory", &error))?)
-            }
-        };
-        Ok(flight.home.as_ref().map(Home::path))
+        if let Some(home) = flight.home.as_ref().filter(|home| home.exists()) {
+            return Ok(Some(Arc::clone(home)));
+        }
+        let account = self.spec.user.as_deref().map(Account::find).transpose();
+        let account = account.map_err(|error| LinkError::spawn("user", &error))?;
+        let options = &self.options;
+        let home = Home::make(options.state_dir.as_deref(), &options.server, account.as_ref());
+        let home = Arc::new(home.map_err(|error| LinkError::spawn("home directory", &error))?);
+        flight.home = Some(Arc::clone(&home));
+        Ok(Some(home))
     }
 }
 

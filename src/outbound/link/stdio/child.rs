@@ -13,6 +13,7 @@ use super::backoff::Backoff;
 use super::connection::{Shared, Why};
 use super::error::LinkError;
 use super::group::Group;
+use super::home::Home;
 use super::inbox::lock;
 use super::stderr::Voice;
 use super::{Grace, reader, stderr, writer};
@@ -30,6 +31,8 @@ pub(super) struct Watched {
     pub(super) shared: Arc<Shared>,
     pub(super) backoff: Arc<Mutex<Backoff>>,
     pub(super) grace: Grace,
+    /// Held so that a temporary home lasts as long as the child.
+    pub(super) home: Option<Arc<Home>>,
 }
 
 /// Starts the tasks around a new child.
@@ -51,7 +54,7 @@ pub(super) fn watch(
     let shared = Arc::clone(&watched.shared);
     let reader = tasks.spawn("stdio stdout", async move { reader::read(stdout, &shared).await });
     let listener = tasks.spawn("stdio stderr", stderr::drain(stderr, voice));
-    tasks.spawn("stdio child", supervise(watched, leash, [reader, listener]));
+    tasks.spawn("stdio child", supervise(leash, watched, [reader, listener]));
     Ok(())
 }
 
@@ -74,7 +77,7 @@ impl Drop for Leash {
     }
 }
 
-async fn supervise(mut watched: Watched, mut leash: Leash, ears: [JoinHandle<()>; 2]) {
+async fn supervise(mut leash: Leash, mut watched: Watched, ears: [JoinHandle<()>; 2]) {
     let shared = Arc::clone(&watched.shared);
     let exited = tokio::select! {
         biased;
@@ -92,7 +95,7 @@ async fn supervise(mut watched: Watched, mut leash: Leash, ears: [JoinHandle<()>
         None => ladder(&mut watched.child, &leash.group, watched.grace, shared.why()).await,
     };
     let [reader, listener] = ears;
-    ended(reader).await;
+    ended(reader, LAST_WORDS).await;
     shared.close_ended();
     report(&shared, status, uptime);
     leash.slack = leash.group.emptied(Instant::now() + VANISH).await;
@@ -100,13 +103,15 @@ async fn supervise(mut watched: Watched, mut leash: Leash, ears: [JoinHandle<()>
         tracing::error!(server = &*shared.server, "processes of the server's group survive being killed");
         leash.slack = true;
     }
-    ended(listener).await;
     let now = Instant::now();
     match shared.why() {
         Why::Failure => lock(&watched.backoff).ended(uptime, now),
         Why::Abandoned => lock(&watched.backoff).failed(now),
         Why::Stop => {}
     }
+    drop(watched.home.take());
+    drop(leash);
+    ended(listener, VANISH).await;
 }
 
 /// Close its input (the writer does) → wait → SIGTERM to the group → wait → SIGKILL to the group → reap.
@@ -134,8 +139,8 @@ async fn ladder(child: &mut Child, group: &Group, grace: Grace, why: Why) -> Opt
 }
 
 /// Lets a pipe's task read to the end; a process outside the group that keeps the pipe open cannot hold us.
-async fn ended(mut task: JoinHandle<()>) {
-    if timeout(LAST_WORDS, &mut task).await.is_err() {
+async fn ended(mut task: JoinHandle<()>, limit: Duration) {
+    if timeout(limit, &mut task).await.is_err() {
         task.abort();
     }
 }

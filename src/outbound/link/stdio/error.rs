@@ -23,7 +23,8 @@ pub enum LinkError {
     /// The answer with this id breaks JSON-RPC (design §2: a key twice, both result and error, …).
     #[error("the process answered with a malformed message")]
     Malformed,
-    /// We stopped the process or the link, or the one answer was already taken.
+    /// From `send` and `connect`: nothing was sent. From an inbox: we stopped the process before it answered, or
+    /// the answer was already taken.
     #[error("the link is closed")]
     Closed,
     /// The process failed too often lately; nothing was started.

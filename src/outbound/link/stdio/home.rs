@@ -65,6 +65,14 @@ impl Home {
         &self.path
     }
 
+    /// Removes a temporary one without blocking the runtime: package managers fill it.
+    pub(super) async fn remove(&self) {
+        if self.temporary {
+            // The drop that follows reports what is left.
+            let _ = tokio::fs::remove_dir_all(&self.path).await;
+        }
+    }
+
     /// Whether it is still there: temporary directories get cleaned by others, too.
     pub(super) fn exists(&self) -> bool {
         self.path.is_dir()
