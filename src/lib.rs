@@ -1,6 +1,7 @@
 //! map
 #![allow(missing_docs)]
 pub mod catalogue;
+pub mod cli;
 pub mod config;
 pub mod gateway;
 pub mod inbound;

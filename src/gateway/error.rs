@@ -94,7 +94,7 @@ pub(super) const fn failure_outcome(failure: &Failure) -> Outcome {
             Outcome::Unavailable
         }
         Failure::Timeout(_) => Outcome::Timeout,
-        Failure::TooLarge(_) => Outcome::TooLarge,
+        Failure::TooLarge(_) | Failure::Overflow => Outcome::TooLarge,
         Failure::Buffered | Failure::Busy => Outcome::Limited,
         Failure::Malformed(_) | Failure::HeaderMismatch | Failure::Version => Outcome::Internal,
     }
@@ -120,6 +120,9 @@ pub(super) fn sentence(error: &OutboundError) -> String {
         ),
         Failure::TooLarge(limit) => format!(
             "The result of the server \"{server}\" exceeds {limit} bytes. Ask for less: narrow the query, filter or page."
+        ),
+        Failure::Overflow => format!(
+            "The result of the server \"{server}\" is too large. Ask for less: narrow the query, filter or page."
         ),
         Failure::Buffered => {
             format!("The gateway holds too much data to take the answer of \"{server}\". Try again shortly.")

@@ -36,6 +36,9 @@ pub enum Failure {
     /// The answer exceeds `max_result`.
     #[error("the answer exceeds {0} bytes")]
     TooLarge(usize),
+    /// A line of a process's output exceeds `max_result`; the process was stopped.
+    #[error("the process wrote too long a line and was stopped")]
+    Overflow,
     /// The process holds too many bytes (`max_buffered`).
     #[error("too much data is being buffered")]
     Buffered,

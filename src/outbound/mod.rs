@@ -110,9 +110,8 @@ impl Servers {
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {
-                    server: server.name.clone(),
-                    max_line: server.max_result,
                     state_dir: config.gateway.state_dir.clone(),
+                    ..StdioOptions::new(server.name.clone(), server.max_result)
                 };
                 Transport::Stdio(StdioLink::new(command.clone(), options, self.shared.tasks.clone()))
             }

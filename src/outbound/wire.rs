@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::error::Failure;
 use super::link::http::Answer;
-use super::link::stdio::Inbox;
+use super::link::stdio::{Inbox, LinkError};
 use crate::protocol::message::{Received, ReceivedKind};
 use crate::protocol::object::{Span, array};
 
@@ -37,7 +37,7 @@ impl Wire {
     pub async fn next(&mut self) -> Result<Received, Failure> {
         match self {
             Self::Stdio(inbox) => {
-                inbox.recv().await.ok_or(Failure::Exited)
+                inbox.recv().await.map_err(stdio_failure)
             }
             Self::Http(answer, queue) => next_http(answer, queue).await,
         }
@@ -95,5 +95,14 @@ impl Wire {
         let found = String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
         queue.push_back(body);
         found
+    }
+}
+
+/// A process that is gone, by whatever end, is the same to a caller; an answer that was too long is not.
+fn stdio_failure(error: LinkError) -> Failure {
+    match error {
+        LinkError::Overflow => Failure::Overflow,
+        LinkError::Malformed => Failure::Malformed("it is not a JSON-RPC message"),
+        _ => Failure::Exited,
     }
 }
