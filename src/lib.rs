@@ -1,5 +1,7 @@
 //! map
 #![allow(missing_docs)]
+pub mod admin;
+pub mod app;
 pub mod catalogue;
 pub mod cli;
 pub mod config;

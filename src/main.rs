@@ -1,1 +1,32 @@
-fn main() {}
+//! Arguments → command → exit code.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use gatehouse::cli::{self, Cli, Command};
+use gatehouse::tasks::Tasks;
+
+/// Measured to cost less than the system's allocator, in time and in memory held.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    if let Command::Exec(args) = &command {
+        return cli::exec::run(args);
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(_) => return ExitCode::from(cli::code::START),
+    };
+    let exit = runtime.block_on(async {
+        match command {
+            Command::Serve(args) => cli::serve::run(args).await,
+            Command::Demo(args) => cli::demo::main(args, Tasks::new()).await,
+            Command::Exec(_) => ExitCode::SUCCESS,
+        }
+    });
+    // A read of standard input in flight would hold the runtime back.
+    runtime.shutdown_background();
+    exit
+}

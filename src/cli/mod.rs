@@ -1,3 +1,40 @@
-//! One file per command.
+//! The command line: one file a command.
 
+use clap::{Parser, Subcommand};
+
+pub mod demo;
 pub mod exec;
+pub mod serve;
+
+/// One MCP endpoint for many MCP servers.
+#[derive(Debug, Parser)]
+#[command(name = "gatehouse", version, about)]
+pub struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the gateway
+    Serve(serve::ServeArgs),
+    /// Run a small MCP server, to try things with
+    Demo(demo::DemoArgs),
+    /// Become a server's process with limits and account set
+    #[command(name = "__exec", hide = true)]
+    Exec(exec::ExecArgs),
+}
+
+/// Exit codes (design §9).
+pub mod code {
+    /// Findings, denied, differences.
+    pub const FINDINGS: u8 = 1;
+    /// Usage or configuration.
+    pub const CONFIG: u8 = 2;
+    /// Could not start.
+    pub const START: u8 = 3;
+    /// Stopped at once by a second signal.
+    pub const INTERRUPTED: u8 = 130;
+}

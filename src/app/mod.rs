@@ -1,0 +1,166 @@
+//! Owns everything: builds the rooms bottom-up, binds the sockets, and takes it all down again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::admin::{self, Desk, HostCheck, Readiness};
+use crate::catalogue::Catalogue;
+use crate::catalogue::shelf::Rules;
+use crate::config::{Config, Gateway as GatewayConfig};
+use crate::gateway::{Gateway, Snapshot};
+use crate::inbound::{self, Bounds, Door, Guard};
+use crate::net::{self, Budget, ListenOptions, ListenStats};
+use crate::outbound::Servers;
+use crate::outbound::link::stdio::harden_process;
+use crate::seal::Sealer;
+use crate::tasks::Tasks;
+use crate::telemetry::Metrics;
+
+mod shutdown;
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct App {
+    /// Where MCP clients connect.
+    pub listen: SocketAddr,
+    /// Where operators connect.
+    pub admin: SocketAddr,
+    gateway: Arc<Gateway>,
+    readiness: Arc<Readiness>,
+    tasks: Tasks,
+    drain: CancellationToken,
+    /// Cancelled last: the admin listener outlives the drain.
+    close: CancellationToken,
+    served: tokio::task::JoinHandle<()>,
+    drain_timeout: Duration,
+}
+
+impl App {
+    /// Starts a gateway. Ready to accept when this returns; servers are contacted behind it.
+    pub async fn start(config: Config) -> anyhow::Result<Self> {
+        harden_process();
+        let config = Arc::new(config);
+        let bind = |address: SocketAddr| async move {
+            TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+        };
+        let (public, private) = (bind(config.gateway.listen).await?, bind(config.gateway.admin_listen).await?);
+        let (listen, admin) = (public.local_addr()?, private.local_addr()?);
+
+        let tasks = Tasks::new();
+        let metrics = Arc::new(Metrics::new().context("metrics")?);
+        let budget = Budget::new(config.gateway.max_buffered);
+        let gateway = Arc::new(build(&config, &tasks, &metrics, &budget)?);
+        let readiness = Arc::new(Readiness::new(&gateway));
+        readiness.watch(&tasks);
+
+        let stats = Arc::new(ListenStats::default());
+        let door = Door {
+            guard: guard(&config.gateway, listen)?,
+            bounds: bounds(&config.gateway),
+            gateway: Arc::clone(&gateway),
+            budget: budget.clone(),
+            tasks: tasks.clone(),
+            metrics: Arc::clone(&metrics),
+        };
+        let desk = Desk {
+            guard: Box::new(HostGuard(admin_guard(&config.gateway, admin)?)),
+            gateway: Arc::clone(&gateway),
+            readiness: Arc::clone(&readiness),
+            stats: Arc::clone(&stats),
+            budget,
+            tasks: tasks.clone(),
+        };
+        let (drain, close) = (CancellationToken::new(), CancellationToken::new());
+        let options = |stats| listen_options(&config.gateway, stats);
+        let router = inbound::router(Arc::new(door));
+        let served = tasks.spawn(
+            "listener",
+            net::serve(public, router, options(stats), tasks.clone(), drain.clone()),
+        );
+        let router = admin::router(Arc::new(desk));
+        let own = Arc::new(ListenStats::default());
+        tasks.spawn("admin listener", net::serve(private, router, options(own), tasks.clone(), close.clone()));
+        tracing::info!(%listen, %admin, "listening");
+        let drain_timeout = config.gateway.drain_timeout;
+        Ok(Self { listen, admin, gateway, readiness, tasks, drain, close, served, drain_timeout })
+    }
+}
+
+/// The core over its servers; starting is the first reconciliation.
+fn build(
+    config: &Arc<Config>,
+    tasks: &Tasks,
+    metrics: &Arc<Metrics>,
+    budget: &Budget,
+) -> anyhow::Result<Gateway> {
+    let servers = Servers::new(tasks.clone(), Arc::clone(metrics), budget.clone());
+    let catalogue = Catalogue::new(tasks.clone(), Arc::clone(metrics));
+    let list = servers.reconcile(config)?;
+    let gateway = &config.gateway;
+    let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
+    let shelves = catalogue.reconcile(&list, rules);
+    let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
+    let sealer = Sealer::new(&keys).unwrap_or_else(|| {
+        tracing::info!("gateway.keys is empty: sealed handles end with this process");
+        Sealer::random()
+    });
+    let snapshot = Snapshot::new(Arc::clone(config), &shelves);
+    Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
+}
+
+/// `public_url`, or what the bound address says.
+fn public_url(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Url> {
+    match &config.public_url {
+        Some(url) => Ok(url.clone()),
+        None => Ok(Url::parse(&format!("http://{bound}"))?),
+    }
+}
+
+fn guard(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Guard> {
+    let (hosts, origins) = (config.allowed_hosts.as_deref(), config.allowed_origins.as_deref());
+    Ok(Guard::new(hosts, origins, &public_url(config, bound)?, bound))
+}
+
+/// Operators and health checks come by address (F-050): any host on a public address, local names on loopback.
+fn admin_guard(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Guard> {
+    let any = ["*".to_owned()];
+    let hosts = if bound.ip().is_loopback() { config.allowed_hosts.as_deref() } else { Some(&any[..]) };
+    Ok(Guard::new(hosts, None, &public_url(config, bound)?, bound))
+}
+
+/// `admin` and `inbound` are strangers: the check is handed over.
+#[derive(Debug)]
+struct HostGuard(Guard);
+
+impl HostCheck for HostGuard {
+    fn allows(&self, host: &str) -> bool {
+        self.0.host_allowed(host)
+    }
+}
+
+const fn bounds(config: &GatewayConfig) -> Bounds {
+    Bounds {
+        max_body: config.max_body,
+        max_depth: config.max_depth,
+        max_elements: config.max_input_elements,
+        body_timeout: config.body_timeout,
+        keepalive: config.keepalive_interval,
+    }
+}
+
+fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOptions {
+    ListenOptions {
+        max_header: config.max_header,
+        header_timeout: config.header_timeout,
+        idle_timeout: config.idle_timeout,
+        max_connections: config.max_connections,
+        keep_alive: config.keepalive_interval,
+        stats,
+    }
+}

@@ -1,0 +1,71 @@
+//! `gatehouse serve`: the gateway until a signal ends it.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::code;
+use crate::app::App;
+use crate::config::{Config, LogFormat};
+use crate::telemetry::logs;
+
+/// Options of `gatehouse serve`.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServeArgs {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", default_value = "gatehouse.toml")]
+    pub config: PathBuf,
+}
+
+/// Runs until SIGTERM or SIGINT; a second one ends at once.
+pub async fn run(args: ServeArgs) -> ExitCode {
+    let config = match Config::load(&args.config) {
+        Ok(config) => config,
+        Err(problems) => return complain(&problems, code::CONFIG),
+    };
+    let json = config.telemetry.log_format.map(|format| format == LogFormat::Json);
+    let guard = match logs::init(&config.telemetry.log, json) {
+        Ok(guard) => guard,
+        Err(problem) => return complain(&problem, code::CONFIG),
+    };
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let exit = match App::start(config).await {
+        Ok(app) => attend(app).await,
+        Err(error) => {
+            tracing::error!(error = %format!("{error:#}"), "could not start");
+            ExitCode::from(code::START)
+        }
+    };
+    // Dropping it writes what is queued.
+    drop(guard);
+    exit
+}
+
+async fn attend(app: App) -> ExitCode {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return ExitCode::from(code::START);
+    };
+    either(&mut term, &mut int).await;
+    tokio::select! {
+        () = app.stop() => ExitCode::SUCCESS,
+        () = either(&mut term, &mut int) => ExitCode::from(code::INTERRUPTED),
+    }
+}
+
+async fn either(term: &mut Signal, int: &mut Signal) {
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
+
+/// Before there is a log.
+fn complain(problem: &impl std::fmt::Display, code: u8) -> ExitCode {
+    // If standard error is closed there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{problem}");
+    ExitCode::from(code)
+}
