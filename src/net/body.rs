@@ -8,7 +8,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 
 use super::error::{ClientError, Stage};
-use super::pool::Lease;
+use super::lease::Lease;
 use crate::protocol::edit::Parts;
 
 /// A request or response body. Nothing in it is copied.

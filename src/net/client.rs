@@ -18,7 +18,8 @@ use super::body::Body;
 use super::connect::{Dialer, Wire, bracketed};
 use super::error::{ClientError, Stage};
 use super::h2;
-use super::pool::{Counted, DialPermit, Dialect, Grant, H1, Lease, Pool, Slot, Taken};
+use super::lease::{Counted, DialPermit, Grant, H1, H2, Lease, Slot};
+use super::pool::{Dialect, Pool, Taken};
 use super::proxy::Proxy;
 use super::tls::Tls;
 use crate::protocol::edit::Parts;
@@ -61,7 +62,7 @@ impl ClientOptions {
 
 /// A pool of connections to one server. Dropping it closes the idle ones; answers being read go on.
 pub struct Client {
-    pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     dialer: Dialer,
     tasks: Tasks,
     scheme: Scheme,
@@ -213,10 +214,10 @@ impl Client {
         };
         match dialed {
             Ok(Dialed::H1(h1)) => {
-                Pool::opened_h1(permit);
+                permit.opened_h1();
                 Ok(Connected::H1(h1))
             }
-            Ok(Dialed::H2(h2)) => Ok(Connected::H2(Pool::opened_h2(permit, h2))),
+            Ok(Dialed::H2(h2)) => Ok(Connected::H2(permit.opened_h2(h2))),
             Err(error) => {
                 permit.failed(&error);
                 Err(error)
@@ -302,7 +303,7 @@ enum Connected {
 
 enum Dialed {
     H1(H1),
-    H2(Arc<super::pool::H2>),
+    H2(Arc<H2>),
 }
 
 fn start_error(error: &hyper::Error) -> ClientError {

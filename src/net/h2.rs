@@ -15,7 +15,7 @@ use hyper_util::rt::TokioTimer;
 use tokio::sync::oneshot;
 
 use super::body::Body;
-use super::pool::{Counted, H2, MAX_STREAMS};
+use super::lease::{Counted, H2, MAX_STREAMS};
 use crate::tasks::Tasks;
 
 /// What a server may send on one stream before we have read it.

@@ -102,7 +102,7 @@ pub async fn serve<S, B>(
     let max = options.max_connections;
     let server = Arc::new(Server::new(service, options, tasks.clone(), drain.clone()));
     let connections = TaskTracker::new();
-    let accept = async || listener.accept().await;
+    let accept = || listener.accept();
     let each = |(stream, peer): (TcpStream, SocketAddr)| {
         if let Some(open) = OneOf::new(&stats, |stats| &stats.open, max) {
             let (server, token) = (Arc::clone(&server), connections.token());
@@ -128,7 +128,10 @@ pub async fn serve<S, B>(
 
 /// Accepts for ever. What fails for one connection is its own matter; what fails for all (no file descriptor left) is
 /// waited out, longer each time, since accepting again at once would only spin.
-pub(super) async fn accept_all<T>(accept: impl AsyncFn() -> io::Result<T>, mut each: impl FnMut(T)) {
+pub(super) async fn accept_all<T, F>(accept: impl Fn() -> F, mut each: impl FnMut(T))
+where
+    F: Future<Output = io::Result<T>>,
+{
     const FIRST: Duration = Duration::from_millis(10);
     const LONGEST: Duration = Duration::from_secs(1);
     let mut pause = FIRST;

@@ -3,9 +3,11 @@
 pub mod body;
 pub mod budget;
 pub mod client;
+mod clock;
 mod connect;
 mod error;
 mod h2;
+mod lease;
 pub mod listener;
 mod pool;
 mod proxy;

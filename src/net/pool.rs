@@ -2,181 +2,19 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hyper::client::conn::{http1, http2};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::body::Body;
-use super::error::ClientError;
+use super::lease::{DialPermit, Grant, H1, H2, Slot};
 use crate::tasks::Tasks;
-
-/// Streams we open on one HTTP/2 connection at most, whatever the server allows: together with the window
-/// sizes of `h2.rs` it makes sure that streams nobody reads can't use up the connection's window.
-pub(super) const MAX_STREAMS: usize = 128;
 
 /// How long a connection may take from the end of its answer until it can take another request.
 const SETTLE: Duration = Duration::from_secs(5);
-
-/// An HTTP/1.1 connection that belongs to nobody else. Dropping it closes the socket.
-#[derive(Debug)]
-pub(super) struct H1 {
-    pub(super) sender: http1::SendRequest<Body>,
-    /// Its drop tells the task that drives the connection to stop at once; a message, to end it politely.
-    pub(super) closer: oneshot::Sender<()>,
-}
-
-impl H1 {
-    fn retire(self) {
-        // A refused message means that the connection has ended already.
-        let _ = self.closer.send(());
-    }
-}
-
-/// An HTTP/2 connection that many calls share.
-#[derive(Debug)]
-pub(super) struct H2 {
-    pub(super) sender: http2::SendRequest<Body>,
-    /// Streams the server allows at once; 0 until its SETTINGS have come.
-    pub(super) max: AtomicUsize,
-    /// No new streams: GOAWAY, an error or the end.
-    pub(super) closed: AtomicBool,
-    /// Streams of ours that have not ended; changed under the pool's lock.
-    active: AtomicUsize,
-}
-
-impl H2 {
-    pub(super) fn new(sender: http2::SendRequest<Body>) -> Self {
-        Self { sender, max: AtomicUsize::new(0), closed: AtomicBool::new(false), active: AtomicUsize::new(0) }
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) || self.sender.is_closed()
-    }
-
-    fn room(&self) -> usize {
-        if self.is_closed() {
-            return 0;
-        }
-        let max = self.max.load(Ordering::Relaxed).min(MAX_STREAMS);
-        max.saturating_sub(self.active.load(Ordering::Relaxed))
-    }
-}
-
-/// One stream's place on an HTTP/2 connection; dropping it frees the place.
-#[derive(Debug)]
-pub(super) struct Slot {
-    pub(super) h2: Arc<H2>,
-    pool: Arc<Pool>,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.pool.stream_ended(&self.h2);
-    }
-}
-
-/// What a body holds until its end.
-#[derive(Debug)]
-pub(super) enum Lease {
-    /// A whole connection.
-    H1(H1, Arc<Pool>),
-    /// A place on a shared one.
-    H2(Slot),
-}
-
-impl Lease {
-    /// The answer was read to its end: the connection can serve another call.
-    pub(super) fn release(self) {
-        match self {
-            Self::H1(h1, pool) => pool.give_back(h1),
-            Self::H2(slot) => drop(slot),
-        }
-    }
-}
-
-/// A right to use or to open a connection.
-pub(super) enum Grant {
-    /// An idle connection.
-    H1(H1),
-    /// A place on a shared connection.
-    H2(Slot),
-    /// Open one more.
-    Dial(DialPermit),
-    /// The connection that was waited for could not be opened.
-    Failed(ClientError),
-}
-
-/// The right to open one connection, counted. Dropping it gives the right to the next in line.
-pub(super) struct DialPermit {
-    pool: Arc<Pool>,
-    counted: Option<Counted>,
-    done: bool,
-}
-
-impl DialPermit {
-    /// The connection's place in the count, for the task that drives it.
-    pub(super) fn counted(&mut self) -> Option<Counted> {
-        self.counted.take()
-    }
-
-    /// The dial failed: those who waited for it learn why.
-    pub(super) fn failed(mut self, error: &ClientError) {
-        let mut waiters = VecDeque::new();
-        self.end(|state| {
-            if state.dialing == 0 && state.h2.is_empty() && state.dialect != Dialect::H1 {
-                waiters = std::mem::take(&mut state.waiters);
-            }
-        });
-        for waiter in waiters {
-            // A waiter that has gone needs no answer.
-            let _ = waiter.send(Grant::Failed(error.clone()));
-        }
-    }
-
-    fn end(&mut self, what: impl FnOnce(&mut State)) {
-        self.done = true;
-        self.pool.change(|state| {
-            state.dialing -= 1;
-            what(state);
-        });
-    }
-}
-
-impl Drop for DialPermit {
-    fn drop(&mut self) {
-        if !self.done {
-            self.end(|_| {});
-        }
-    }
-}
-
-/// An open connection's place in the count; lives in the task that drives the connection.
-pub(super) struct Counted(Weak<Pool>);
-
-impl Counted {
-    /// Looks again at who waits: the connection allows more streams, or none any more.
-    pub(super) fn changed(&self) {
-        if let Some(pool) = self.0.upgrade() {
-            pool.change(|state| state.h2.retain(|entry| !entry.h2.is_closed()));
-        }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if let Some(pool) = self.0.upgrade() {
-            pool.change(|state| {
-                state.open -= 1;
-                state.h2.retain(|entry| !entry.h2.is_closed());
-            });
-        }
-    }
-}
 
 /// What was learnt from the last connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,20 +32,20 @@ struct Idle {
     since: Instant,
 }
 
-struct Shared {
-    h2: Arc<H2>,
-    idle_since: Instant,
+pub(super) struct Shared {
+    pub(super) h2: Arc<H2>,
+    pub(super) idle_since: Instant,
 }
 
-struct State {
+pub(super) struct State {
     /// Longest idle first.
     idle: Vec<Idle>,
-    h2: Vec<Shared>,
-    waiters: VecDeque<oneshot::Sender<Grant>>,
+    pub(super) h2: Vec<Shared>,
+    pub(super) waiters: VecDeque<oneshot::Sender<Grant>>,
     /// Connections open or being opened.
-    open: usize,
-    dialing: usize,
-    dialect: Dialect,
+    pub(super) open: usize,
+    pub(super) dialing: usize,
+    pub(super) dialect: Dialect,
     /// The task that evicts idle connections is running.
     reaping: bool,
 }
@@ -286,7 +124,7 @@ impl Pool {
             return Taken::Now(Grant::H2(slot));
         }
         if state.waiters.len() >= state.expected() && state.open < self.max_connections {
-            return Taken::Now(Grant::Dial(self.permit(&mut state)));
+            return Taken::Now(Grant::Dial(DialPermit::new(self, &mut state)));
         }
         if fresh && state.open >= self.max_connections && !state.idle.is_empty() {
             // Makes room; the place is granted when the connection's task has ended.
@@ -296,21 +134,6 @@ impl Pool {
         let (sender, receiver) = oneshot::channel();
         state.waiters.push_back(sender);
         Taken::Wait(receiver)
-    }
-
-    /// The dial gave a connection for one call at a time; its dialer uses it first.
-    pub(super) fn opened_h1(mut permit: DialPermit) {
-        permit.end(|state| state.dialect = Dialect::H1);
-    }
-
-    /// The dial gave a shareable connection; its dialer gets the first place.
-    pub(super) fn opened_h2(mut permit: DialPermit, h2: Arc<H2>) -> Slot {
-        permit.end(|state| {
-            state.dialect = Dialect::H2(h2.max.load(Ordering::Relaxed).clamp(1, MAX_STREAMS));
-            h2.active.store(1, Ordering::Relaxed);
-            state.h2.push(Shared { h2: Arc::clone(&h2), idle_since: Instant::now() });
-        });
-        Slot { h2, pool: Arc::clone(&permit.pool) }
     }
 
     /// Takes a connection back, or lets one that is not ready yet settle first.
@@ -340,7 +163,8 @@ impl Pool {
         self.start_reaper(state);
     }
 
-    fn stream_ended(self: &Arc<Self>, h2: &Arc<H2>) {
+    /// A stream's place is free again.
+    pub(super) fn stream_ended(self: &Arc<Self>, h2: &Arc<H2>) {
         let mut state = self.lock();
         let was = h2.active.fetch_sub(1, Ordering::Relaxed);
         if was == 1
@@ -358,7 +182,7 @@ impl Pool {
     }
 
     /// Changes the state and then serves who waits.
-    fn change(self: &Arc<Self>, what: impl FnOnce(&mut State)) {
+    pub(super) fn change(self: &Arc<Self>, what: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         what(&mut state);
         let unused = self.pump(&mut state);
@@ -378,7 +202,7 @@ impl Pool {
             let grant = if let Some(slot) = self.free_slot(state) {
                 Grant::H2(slot)
             } else if state.open < self.max_connections && state.waiters.len() > state.expected() {
-                Grant::Dial(self.permit(state))
+                Grant::Dial(DialPermit::new(self, state))
             } else {
                 break;
             };
@@ -415,14 +239,6 @@ impl Pool {
         let entry = state.h2.iter().find(|entry| entry.h2.room() > 0)?;
         entry.h2.active.fetch_add(1, Ordering::Relaxed);
         Some(Slot { h2: Arc::clone(&entry.h2), pool: Arc::clone(self) })
-    }
-
-    fn permit(self: &Arc<Self>, state: &mut State) -> DialPermit {
-        state.open += 1;
-        state.dialing += 1;
-        // Weak: a pool that nobody uses must go, and with it its idle connections and then their tasks.
-        let counted = Some(Counted(Arc::downgrade(self)));
-        DialPermit { pool: Arc::clone(self), counted, done: false }
     }
 
     /// One task evicts what is idle for too long; it ends when nothing is idle.

@@ -7,11 +7,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::task::AtomicWaker;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -21,10 +20,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt as _};
 
+use super::clock::{Activity, Busy, Clock, Phase};
 use super::listener::{ListenOptions, Peer};
 use crate::tasks::Tasks;
 
@@ -40,7 +40,6 @@ const LINGER_BYTES: usize = 4 * 1024 * 1024;
 pub(super) struct Server<S> {
     service: S,
     options: ListenOptions,
-    tasks: Tasks,
     drain: CancellationToken,
     http1: http1::Builder,
     http2: http2::Builder<Spawn>,
@@ -48,7 +47,7 @@ pub(super) struct Server<S> {
 
 /// Runs an HTTP/2 connection's requests.
 #[derive(Clone)]
-pub(super) struct Spawn(Tasks);
+pub(super) struct Spawn(pub(super) Tasks);
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawn {
     fn execute(&self, work: F) {
@@ -68,13 +67,13 @@ where
         let mut http1 = http1::Builder::new();
         // Deadlines are `watch`'s: hyper's own would end idle connections as well.
         http1.max_header_size(options.max_header).header_read_timeout(None);
-        let mut http2 = http2::Builder::new(Spawn(tasks.clone()));
+        let mut http2 = http2::Builder::new(Spawn(tasks));
         http2
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(options.max_header).unwrap_or(u32::MAX))
             .keep_alive_interval(options.keep_alive)
             .keep_alive_timeout(options.keep_alive);
-        Self { service, options, tasks, drain, http1, http2 }
+        Self { service, options, drain, http1, http2 }
     }
 
     /// Serves one connection to its end.
@@ -92,7 +91,7 @@ where
             // Nothing was asked yet, nothing is lost.
             () = self.drain.cancelled() => return,
         };
-        let activity = Arc::new(Activity { h2, ..Activity::default() });
+        let activity = Arc::new(Activity::new(h2));
         let io = TokioIo::new(Watched { stream, activity: Arc::clone(&activity) });
         let answer = {
             let (service, activity) = (self.service.clone(), Arc::clone(&activity));
@@ -100,7 +99,7 @@ where
                 let busy = Busy::new(&activity);
                 request.extensions_mut().insert(Peer(peer));
                 let answer = service.clone().oneshot(request);
-                async move { answer.await.map(|answer| answer.map(|body| Counted { body, busy })) }
+                async move { answer.await.map(|answer| answer.map(|body| Counted { body, _busy: busy })) }
             })
         };
         if h2 {
@@ -149,120 +148,10 @@ where
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    /// Headers are awaited or on their way.
-    Head,
-    /// Requests are in work: their own deadlines hold.
-    Busy,
-    /// Nothing to do.
-    Idle,
-}
-
-/// What happens on a connection, noted where it happens and read by `watch`.
-#[derive(Debug, Default)]
-struct Activity {
-    h2: bool,
-    in_work: AtomicUsize,
-    requests: AtomicUsize,
-    /// Bytes came since the last request began or ended. HTTP/1.1 only: pings are bytes as well.
-    bytes: AtomicBool,
-    /// Wakes `watch` when the last request in work has ended: those of HTTP/2 run in their own tasks.
-    ended: AtomicWaker,
-}
-
-impl Activity {
-    fn phase(&self) -> Phase {
-        if self.in_work.load(Ordering::Acquire) > 0 {
-            Phase::Busy
-        } else if self.bytes.load(Ordering::Relaxed) || self.requests.load(Ordering::Relaxed) == 0 {
-            Phase::Head
-        } else {
-            Phase::Idle
-        }
-    }
-}
-
-/// A request in work, until its answer's body has ended.
-struct Busy(Arc<Activity>);
-
-impl Busy {
-    fn new(activity: &Arc<Activity>) -> Self {
-        activity.in_work.fetch_add(1, Ordering::AcqRel);
-        activity.requests.fetch_add(1, Ordering::Relaxed);
-        activity.bytes.store(false, Ordering::Relaxed);
-        Self(Arc::clone(activity))
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.bytes.store(false, Ordering::Relaxed);
-        if self.0.in_work.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.ended.wake();
-        }
-    }
-}
-
-/// The deadline of the present phase. The timer is set anew only where it would fire too late, so a busy keep-alive
-/// connection touches it about once in `idle_timeout`.
-struct Clock<'a> {
-    options: &'a ListenOptions,
-    seen: Option<(Phase, usize)>,
-    deadline: Instant,
-    timer: Pin<Box<Sleep>>,
-    armed: bool,
-    ending: bool,
-}
-
-impl<'a> Clock<'a> {
-    fn new(options: &'a ListenOptions, accepted: Instant) -> Self {
-        let deadline = accepted + options.header_timeout;
-        let timer = Box::pin(sleep_until(deadline));
-        Self { options, seen: Some((Phase::Head, 0)), deadline, timer, armed: true, ending: false }
-    }
-
-    /// The connection is being closed: it gets a short while for that, and for requests on their way.
-    fn end(&mut self) {
-        self.ending = true;
-        self.seen = None;
-    }
-
-    fn poll_expired(&mut self, cx: &mut Context<'_>, activity: &Activity) -> Poll<Phase> {
-        let phase = activity.phase();
-        let seen = Some((phase, activity.requests.load(Ordering::Relaxed)));
-        if self.seen != seen {
-            self.seen = seen;
-            let limit = match phase {
-                Phase::Idle if !self.ending => self.options.idle_timeout,
-                _ => self.options.header_timeout,
-            };
-            self.deadline = Instant::now() + limit;
-            if phase != Phase::Busy && (!self.armed || self.timer.deadline() > self.deadline) {
-                self.timer.as_mut().reset(self.deadline);
-                self.armed = true;
-            }
-        }
-        while self.armed {
-            ready!(self.timer.as_mut().poll(cx));
-            self.armed = false;
-            if phase == Phase::Busy {
-                break;
-            }
-            if Instant::now() >= self.deadline {
-                return Poll::Ready(phase);
-            }
-            self.timer.as_mut().reset(self.deadline);
-            self.armed = true;
-        }
-        Poll::Pending
-    }
-}
-
 /// A body that keeps its request "in work".
 struct Counted<B> {
     body: B,
-    busy: Busy,
+    _busy: Busy,
 }
 
 impl<B: HttpBody + Unpin> HttpBody for Counted<B> {
