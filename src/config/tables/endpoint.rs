@@ -1,6 +1,6 @@
 //! `[[endpoint]]`: its keys.
 
-use super::super::read::{Node, Table};
+use super::super::tree::{Node, Table};
 use super::super::units::Wrong;
 use super::super::values::{boolean, globs_with_place, text};
 use super::super::{Endpoint, Globs};

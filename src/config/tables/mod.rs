@@ -1,7 +1,8 @@
 //! The tables of a file: each key declared once, with its reader and its default.
 
 use super::problem::Place;
-use super::read::{Node, Table, Text};
+use super::read::Text;
+use super::tree::{Node, Table};
 use super::values::{choice, each, line};
 use super::{Endpoint, Gateway, LogFormat, Server, Telemetry};
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::problem::Place;
-use super::super::read::{Node, Table, Text};
+use super::super::read::Text;
 use super::super::secret::Secret;
+use super::super::tree::{Node, Table};
 use super::super::units::Wrong;
 use super::super::values::{
     big_number, big_size, boolean, child_text, choice, count, duration, each, globs, http_url, line,

@@ -191,7 +191,7 @@ fn endpoints_without_prefix_have_exactly_one_server() {
         "{}[[endpoint]]\npath = \"/x\"\nprefix = false\nservers = [\"a\"]",
         http("a", "enabled = false")
     );
-    refuses(&off, 8, "endpoint \"/x\".prefix", "matches 0");
+    refuses(&off, 7, "endpoint \"/x\".prefix", "matches 0");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn prefixes_may_not_begin_alike() {
     // An empty separator makes a prefix of one the beginning of another.
     refuses(&format!("[gateway]\nseparator = \"\"\n{}", pair("gh", "ghe")), 10, key, "begins with");
     // A prefix that is the name of another server.
-    refuses(&format!("{}{}", http("x", "prefix = \"y\""), http("y", "")), 6, key, "equals");
+    refuses(&format!("{}{}", http("x", "prefix = \"y\""), http("y", "")), 5, key, "equals");
 }
 
 #[test]
