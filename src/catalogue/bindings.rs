@@ -117,18 +117,18 @@ impl Bindings {
         if self.0.is_empty() {
             return Ok(());
         }
-        let mut given: HashMap<String, Option<&[u8]>> = HashMap::new();
-        for (name, value) in headers {
-            let name = name.to_ascii_lowercase();
-            if name.starts_with(header::PARAM_PREFIX) {
-                given.entry(name).and_modify(|twice| *twice = None).or_insert(Some(value));
-            }
-        }
+        let is_param = |name: &str| {
+            name.get(..header::PARAM_PREFIX.len())
+                .is_some_and(|n| n.eq_ignore_ascii_case(header::PARAM_PREFIX))
+        };
+        let given: Vec<(&str, &[u8])> = headers.into_iter().filter(|(name, _)| is_param(name)).collect();
+        let arguments = Arguments::read(arguments)?;
         for binding in &self.0 {
-            let value = binding.value(arguments)?;
-            let fits = match (value, given.get(binding.header.as_str())) {
-                (None, None) => true,
-                (Some(value), Some(Some(received))) => value.equals(received),
+            let name = binding.header.as_str();
+            let mut hits = given.iter().filter(|(given, _)| given.eq_ignore_ascii_case(name));
+            let fits = match (arguments.value(&binding.path)?, hits.next(), hits.next()) {
+                (None, None, None) => true,
+                (Some(value), Some((_, received)), None) => value.equals(received),
                 _ => false,
             };
             if !fits {
@@ -141,9 +141,13 @@ impl Bindings {
     /// The headers to send with these arguments: one for each annotated value that is there and is
     /// neither `null` nor an object or array (H-40, H-41, H-54).
     pub fn headers_for(&self, arguments: Option<&str>) -> Result<Vec<(HeaderName, HeaderValue)>, ParamError> {
+        if self.0.is_empty() {
+            return Ok(Vec::new());
+        }
+        let arguments = Arguments::read(arguments)?;
         let mut headers = Vec::with_capacity(self.0.len());
         for binding in &self.0 {
-            let Some(value) = binding.value(arguments)? else { continue };
+            let Some(value) = arguments.value(&binding.path)? else { continue };
             let text = value.plain().ok_or_else(|| ParamError::Mismatch(binding.header.clone()))?;
             let coded = HeaderValue::from_str(&header::encode(&text));
             let coded = coded.map_err(|_| ParamError::Mismatch(binding.header.clone()))?;
@@ -153,30 +157,50 @@ impl Bindings {
     }
 }
 
-impl Binding {
-    /// The value that needs a header.
-    fn value<'t>(&self, arguments: Option<&'t str>) -> Result<Option<Value<'t>>, ParamError> {
-        let Some(text) = arguments else { return Ok(None) };
-        let mut span = Span::new(0, text.len());
-        for key in &self.path {
-            let next = match Object::parse(text, span) {
-                Ok(object) => object.get(text, key),
-                // Another type where the schema has an object: there is no value.
-                Err(ObjectError::NotObject) => Ok(None),
-                Err(error) => Err(error),
-            };
-            match next.map_err(ParamError::Arguments)? {
-                Some(value) => span = value,
-                None => return Ok(None),
+/// The arguments of a call, read one level deep.
+struct Arguments<'t> {
+    text: &'t str,
+    /// `None`: there are none, or they are no object; then no annotated value is there.
+    root: Option<Object>,
+}
+
+impl<'t> Arguments<'t> {
+    fn read(arguments: Option<&'t str>) -> Result<Self, ParamError> {
+        let text = arguments.unwrap_or("null");
+        Ok(Self { text, root: object(text, Span::new(0, text.len()))? })
+    }
+
+    /// The value at `path` that needs a header.
+    fn value(&self, path: &[Box<str>]) -> Result<Option<Value<'t>>, ParamError> {
+        let Some((last, above)) = path.split_last() else { return Ok(None) };
+        let member = |object: &Object, key: &str| object.get(self.text, key).map_err(ParamError::Arguments);
+        let mut inner = None;
+        for key in above {
+            let Some(outer) = inner.as_ref().or(self.root.as_ref()) else { return Ok(None) };
+            let Some(span) = member(outer, key)? else { return Ok(None) };
+            inner = object(self.text, span)?;
+            if inner.is_none() {
+                return Ok(None);
             }
         }
-        let raw = span.of(text);
+        let Some(parent) = inner.as_ref().or(self.root.as_ref()) else { return Ok(None) };
+        let Some(span) = member(parent, last)? else { return Ok(None) };
+        let raw = span.of(self.text);
         Ok(match raw.as_bytes().first() {
             Some(b'"') => Some(Value::String(string(raw))),
             Some(b't' | b'f') => Some(Value::Boolean(raw)),
             Some(b'-' | b'0'..=b'9') => Some(Value::Number(raw)),
             _ => None,
         })
+    }
+}
+
+/// The object there; `None` for another type where the schema has an object.
+fn object(text: &str, span: Span) -> Result<Option<Object>, ParamError> {
+    match Object::parse(text, span) {
+        Ok(object) => Ok(Some(object)),
+        Err(ObjectError::NotObject) => Ok(None),
+        Err(error) => Err(ParamError::Arguments(error)),
     }
 }
 

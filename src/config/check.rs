@@ -18,7 +18,7 @@ pub(super) fn across(reading: &Reading<'_>, all: &Sections, gateway: &Gateway) {
         .endpoints
         .iter()
         .filter_map(|entry| Some((entry.endpoint.as_ref()?.path.as_str(), &entry.path_at)));
-    taken_twice(reading, "path", paths);
+    taken_twice(reading, "path", paths.filter(|(path, _)| !path.is_empty()));
     for server in &all.servers {
         characters(reading, gateway, server);
     }
@@ -63,7 +63,7 @@ fn characters(reading: &Reading<'_>, gateway: &Gateway, server: &ServerEntry) {
 
 /// What names of a server begin with.
 fn lead(gateway: &Gateway, entry: &ServerEntry) -> Option<String> {
-    let prefix = &entry.server.as_ref()?.prefix;
+    let prefix = entry.prefix_value.as_ref()?;
     Some(if prefix.is_empty() { String::new() } else { format!("{prefix}{}", gateway.separator) })
 }
 

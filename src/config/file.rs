@@ -8,9 +8,10 @@ use toml::de::DeTable;
 
 use super::expand::Outside;
 use super::problem::{Place, Problems};
-use super::read::{File, Reading, Table, Text};
+use super::read::{File, Reading, Text};
 use super::tables::{self, Sections};
-use super::{Config, check, include};
+use super::tree::Table;
+use super::{Config, check, include, read};
 
 /// The name of a configuration that is not a file, for messages.
 const UNNAMED: &str = "gatehouse.toml";
@@ -91,8 +92,11 @@ fn one(reading: &Reading<'_>, source: &Source) -> Sections {
         return Table::root(reading, &source.file, tree.get_ref(), tables::sections);
     }
     for error in errors {
-        let line = error.span().map_or(0, |span| source.file.line(span.start));
-        let place = Place { file: source.file.path.clone(), line, key: String::new() };
+        let span = error.span().unwrap_or_default();
+        // Of a key written twice the span is the key; nothing else of a broken file is safe to show.
+        let key = if error.message() == "duplicate key" { source.text.get(span.clone()) } else { None };
+        let key = key.map(|key| read::join("", key)).unwrap_or_default();
+        let place = Place { file: source.file.path.clone(), line: source.file.line(span.start), key };
         // The message names what was expected, and never quotes the file.
         reading.report(&place, format!("is not TOML: {}", error.message()), "");
     }
@@ -133,7 +137,7 @@ fn source(reading: &Reading<'_>, path: PathBuf, place: &Place) -> Option<Source>
     match read_text(&path) {
         Ok(text) => Some(Source::new(path, text)),
         Err(why) => {
-            reading.report(place, format!("an included file {why}"), "");
+            reading.report(place, format!("{} {why}", path.display()), "");
             reading.set_incomplete();
             None
         }

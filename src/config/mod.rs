@@ -21,6 +21,7 @@ pub mod secret;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod tree;
 mod units;
 mod values;
 mod warnings;

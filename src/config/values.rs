@@ -11,8 +11,9 @@ use url::Url;
 
 use super::Globs;
 use super::problem::Place;
-use super::read::{Node, Text, suggestion};
+use super::read::{Text, suggestion};
 use super::secret::{Secret, SecretBytes};
+use super::tree::Node;
 use super::units::{self, SIZE_HELP, Wrong};
 
 /// Keys for sealing are at least this long.

@@ -5,8 +5,8 @@ use std::str::FromStr as _;
 use http::HeaderName;
 
 use super::super::Credentials;
-use super::super::read::{Node, Table};
 use super::super::secret::Secret;
+use super::super::tree::{Node, Table};
 use super::super::units::Wrong;
 use super::super::values::{basic_part, choice, header_secret, token};
 

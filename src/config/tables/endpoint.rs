@@ -1,6 +1,6 @@
 //! `[[endpoint]]`: its keys.
 
-use super::super::read::{Node, Table};
+use super::super::tree::{Node, Table};
 use super::super::units::Wrong;
 use super::super::values::{boolean, globs_with_place, text};
 use super::super::{Endpoint, Globs};
@@ -16,12 +16,15 @@ pub(in super::super) fn default_endpoint() -> Endpoint {
 
 /// Reads one `[[endpoint]]`.
 pub(super) fn endpoint(table: &Table<'_>) -> EndpointEntry {
-    let path = table.need("path", endpoint_path);
-    let (servers, patterns) = table.or("servers", globs_with_place, (Globs::any(), Vec::new()));
-    let prefix = table.or("prefix", boolean, true);
+    let path = table.need("path", endpoint_path).unwrap_or_default();
+    let servers = table.get("servers", globs_with_place);
+    let prefix = table.get("prefix", boolean);
     let instructions = table.get("instructions", text);
+    let unread = table.has("servers") && servers.is_none() || table.has("prefix") && prefix.is_none();
+    let (servers, patterns) = servers.unwrap_or_else(|| (Globs::any(), Vec::new()));
+    let endpoint = Endpoint { path, servers, prefix: prefix.unwrap_or(true), instructions };
     EndpointEntry {
-        endpoint: path.map(|path| Endpoint { path, servers, prefix, instructions }),
+        endpoint: (!unread).then_some(endpoint),
         label: table.at().key.clone(),
         path_at: table.place("path"),
         prefix_at: table.place("prefix"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::super::Gateway;
-use super::super::read::{Node, Table};
+use super::super::tree::{Node, Table};
 use super::super::units::Wrong;
 use super::super::values::{
     address, between, boolean, duration, each, line, lines_with_place, number, origin_url, path, sealing_key,

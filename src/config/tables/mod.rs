@@ -1,7 +1,8 @@
 //! The tables of a file: each key declared once, with its reader and its default.
 
 use super::problem::Place;
-use super::read::{Node, Table, Text};
+use super::read::Text;
+use super::tree::{Node, Table};
 use super::values::{choice, each, line};
 use super::{Endpoint, Gateway, LogFormat, Server, Telemetry};
 
@@ -38,7 +39,7 @@ pub(super) struct GatewayEntry {
 
 /// `[[endpoint]]` as far as it could be read, for the rules across tables.
 pub(super) struct EndpointEntry {
-    /// The typed part; `None` only after a problem.
+    /// The typed part; `None` when it is not known which servers it shows and how. Without a path after a problem.
     pub(super) endpoint: Option<Endpoint>,
     /// As `endpoint "/mcp"`.
     pub(super) label: String,
@@ -66,6 +67,8 @@ pub(super) struct ServerEntry {
     pub(super) prefix_at: Place,
     /// `prefix`, if it was written.
     pub(super) prefix: Option<(Text, Place)>,
+    /// What `prefix` comes to, unless it or the name it comes from could not be read.
+    pub(super) prefix_value: Option<String>,
     /// `tools.override.NAME.name`
     pub(super) renamed: Vec<(Text, Place)>,
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::problem::Place;
-use super::super::read::{Node, Table, Text};
+use super::super::read::Text;
 use super::super::secret::Secret;
+use super::super::tree::{Node, Table};
 use super::super::units::Wrong;
 use super::super::values::{
     big_number, big_size, boolean, child_text, choice, count, duration, each, globs, http_url, line,
@@ -38,8 +39,10 @@ pub(super) fn server(table: &Table<'_>) -> ServerEntry {
     let overrides = overrides.into_iter().map(|(native, one, _)| (native, one)).collect();
     let credentials = table.inner("credentials", credentials);
     stray_credentials(table, credentials.as_ref());
-    let shown = prefix.as_ref().map(|(text, _)| text.value.clone());
-    let head = Head { name: name.clone(), prefix: shown, target, tools, overrides, credentials };
+    let written = prefix.as_ref().map(|(text, _)| text.value.clone());
+    let prefix_value = if table.has("prefix") { written } else { name.clone() };
+    let head =
+        Head { name: name.clone(), prefix: prefix_value.clone(), target, tools, overrides, credentials };
     ServerEntry {
         server: rest(table, head),
         enabled,
@@ -48,6 +51,7 @@ pub(super) fn server(table: &Table<'_>) -> ServerEntry {
         name_at: table.place("name"),
         prefix_at: table.place("prefix"),
         prefix,
+        prefix_value,
         renamed,
     }
 }
@@ -70,7 +74,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     let seconds = Duration::from_secs;
     // Every key is read before the first `?`, so that one problem does not hide another.
     let server = |name: String, target: Target, credentials: Credentials| Server {
-        prefix: head.prefix.unwrap_or_else(|| name.clone()),
+        prefix: head.prefix.unwrap_or_default(),
         name,
         owner: table.get("owner", line),
         description: table.get("description", line),

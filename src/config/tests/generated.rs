@@ -11,83 +11,24 @@ use super::env;
 const EXAMPLE: &str = include_str!("../../../config/gatehouse.example.toml");
 const PRODUCTION: &str = include_str!("../../../config/production.toml");
 
+const HEADS: &str = "[gateway] [[server]] [server] [server.tools] [server.tools.override.x] [server.credentials] \
+                     [[endpoint]] [telemetry] [auth] [ [[server ]";
+const KEYS: &str = "name url command prefix path servers tools tools.allow env rlimit listen keys kind token headers \
+                    max_body timeout include \"\" 'odd\u{a0}key' resources.uris log user password";
+const VALUES: &str = "1 -1 0 1.5 nan true [] {} [[]] [1,'a'] {a={b=[1]}} 1979-05-27 0xffffffffffffffffffff '*' \
+                      ['*','a['] '${TOKEN}' '${' '${file:/dev/zero}' '' '/' '15s' 'http://a/' \"\\u0000\" \
+                      'bearer' ['${BAD}']";
+
+fn words(list: &'static str) -> impl Strategy<Value = String> {
+    select(list.split_ascii_whitespace().collect::<Vec<_>>()).prop_map(str::to_owned)
+}
+
 /// Keys and values of which most belong nowhere near each other.
 fn lines() -> impl Strategy<Value = String> {
-    let heads = select(vec![
-        "[gateway]",
-        "[[server]]",
-        "[server]",
-        "[server.tools]",
-        "[server.tools.override.x]",
-        "[server.credentials]",
-        "[[endpoint]]",
-        "[telemetry]",
-        "[auth]",
-        "[",
-        "[[server",
-        "]",
-    ]);
-    let keys = select(vec![
-        "name",
-        "url",
-        "command",
-        "prefix",
-        "path",
-        "servers",
-        "tools",
-        "tools.allow",
-        "env",
-        "rlimit",
-        "listen",
-        "keys",
-        "kind",
-        "token",
-        "headers",
-        "max_body",
-        "timeout",
-        "include",
-        "\"\"",
-        "'odd key'",
-        "resources.uris",
-        "log",
-    ]);
-    let values = prop_oneof![
-        select(vec![
-            "1",
-            "-1",
-            "0",
-            "1.5",
-            "nan",
-            "true",
-            "[]",
-            "{}",
-            "[[]]",
-            "[1, 'a']",
-            "{ a = { b = [1] } }",
-            "1979-05-27",
-            "0xffffffffffffffffffff",
-            "'*'",
-            "['*', 'a[']",
-            "'${TOKEN}'",
-            "'${'",
-            "'${file:/dev/zero}'",
-            "''",
-            "'/'",
-            "'15s'",
-            "'http://a/'",
-            "\"\"\"\na\n\"\"\"",
-            "\"\\u0000\"",
-            "",
-        ])
-        .prop_map(str::to_owned),
-        ".{0,12}".prop_map(|text| format!("{text:?}")),
-    ];
-    let setting = (keys, values).prop_map(|(key, value)| format!("{key} = {value}"));
-    proptest::collection::vec(
-        prop_oneof![1 => heads.prop_map(str::to_owned), 3 => setting, 1 => ".{0,20}"],
-        0..24,
-    )
-    .prop_map(|lines| lines.join("\n"))
+    let values = prop_oneof![words(VALUES), ".{0,12}".prop_map(|text| format!("{text:?}"))];
+    let setting = (words(KEYS), values).prop_map(|(key, value)| format!("{key} = {value}"));
+    let line = prop_oneof![1 => words(HEADS), 4 => setting, 1 => ".{0,20}"];
+    proptest::collection::vec(line, 0..24).prop_map(|lines| lines.join("\n"))
 }
 
 /// A right file with one stretch of it replaced.

@@ -132,7 +132,7 @@ fn an_unreadable_file_hides_no_server_that_a_glob_means() {
 #[test]
 fn what_cannot_be_included_is_told_where_it_is_asked_for() {
     for (pattern, says) in [
-        ("none.toml", "an included file cannot be read: entity not found"),
+        ("none.toml", ": none.toml cannot be read: entity not found"),
         ("none/*.toml", "\"none/*.toml\": the folder cannot be listed: entity not found"),
         ("**/*.toml", "`**` is not supported"),
         ("a[.toml", "is not a glob"),

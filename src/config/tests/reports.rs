@@ -127,14 +127,15 @@ fn wrong_types_say_what_is_wanted_and_what_is_there() {
     super::http_refuses("tools.override", "3", "must be a table, not an integer");
     super::http_refuses("tools.override.x", "3", "must be a table, not an integer");
     super::stdio_refuses("env", "[]", "must be a table, not an array");
-    super::stdio_refuses("command", "\"npx -y x\"", "there is no shell");
+    let one_string = "[[server]]\nname = \"a\"\ncommand = \"npx -y x\"";
+    refuses(one_string, 3, "server \"a\".command", "there is no shell");
 }
 
 #[test]
 fn what_is_not_toml_is_told_with_its_lines() {
     refuses("[gateway]\nname = \n", 2, "", "is not TOML");
     let twice = problems("[gateway]\nname = \"a\"\nname = \"b\"\n");
-    assert_eq!(twice[0].line, 3, "{twice:?}");
+    assert_eq!((twice[0].line, twice[0].key.as_str()), (3, "name"), "{twice:?}");
     let secret = problems("[gateway]\nkeys = [\"s3cr3t\nname = s3cr3t s3cr3t\n");
     assert!(secret.iter().all(|problem| problem.message.starts_with("is not TOML")), "{secret:?}");
 }

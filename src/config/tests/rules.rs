@@ -191,7 +191,7 @@ fn endpoints_without_prefix_have_exactly_one_server() {
         "{}[[endpoint]]\npath = \"/x\"\nprefix = false\nservers = [\"a\"]",
         http("a", "enabled = false")
     );
-    refuses(&off, 8, "endpoint \"/x\".prefix", "matches 0");
+    refuses(&off, 7, "endpoint \"/x\".prefix", "matches 0");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn prefixes_may_not_begin_alike() {
     // An empty separator makes a prefix of one the beginning of another.
     refuses(&format!("[gateway]\nseparator = \"\"\n{}", pair("gh", "ghe")), 10, key, "begins with");
     // A prefix that is the name of another server.
-    refuses(&format!("{}{}", http("x", "prefix = \"y\""), http("y", "")), 6, key, "equals");
+    refuses(&format!("{}{}", http("x", "prefix = \"y\""), http("y", "")), 5, key, "equals");
 }
 
 #[test]
@@ -262,4 +262,29 @@ fn logging() {
         assert_eq!(super::problem(&text).key, "telemetry.log");
     }
     refuses("[telemetry]\nlog_format = \"jsn\"", 2, "telemetry.log_format", "did you mean `json`?");
+}
+
+#[test]
+fn rules_across_tables_hold_for_tables_with_other_problems() {
+    let text = "[[endpoint]]\npath = \"x\"\nprefix = false\nservers = [\"none\", \"a\", \"b\"]\n\
+                [[server]]\nname = \"a\"\nurl = \"\"\n[[server]]\nname = \"b\"\nprefix = \"a\"\n\
+                [[endpoint]]\npath = \"/all\"";
+    let found = problems(text);
+    let places: Vec<_> = found.iter().map(|problem| (problem.line, problem.key.as_str())).collect();
+    let expected = [
+        (2, "endpoint \"x\".path"),
+        (3, "endpoint \"x\".prefix"),
+        (4, "endpoint \"x\".servers[0]"),
+        (7, "server \"a\".url"),
+        (8, "server \"b\""),
+        (10, "server \"b\".prefix"),
+    ];
+    assert_eq!(places, expected, "{found:#?}");
+    // What could not be read is not guessed: one wrong glob is one problem.
+    let text = format!(
+        "{}{}[[endpoint]]\npath = \"/x\"\nprefix = false\nservers = [3]",
+        http("a", ""),
+        http("b", "")
+    );
+    refuses(&text, 12, "endpoint \"/x\".servers[0]", "must be a string");
 }

@@ -93,7 +93,8 @@ fn a_whole_server_is_read() {
         ttl = "0s"
         queue = 0
         cache_scope = "public"
-        tools = { allow = ["get_*", "search"], deny = ["get_secret"] }
+        tools.allow = ["get_*", "search"]
+        tools.deny = ["get_secret"]
         resources.uris = ["wiki://*"]
         [server.tools.override.search]
         name = "find"
@@ -164,7 +165,12 @@ fn disabled_servers_are_checked_and_left_out() {
     let config = config(&format!("{}{}", http("a", "enabled = false"), http("b", "")));
     let names: Vec<_> = config.servers.iter().map(|server| server.name.as_str()).collect();
     assert_eq!(names, ["b"]);
-    super::http_refuses("enabled", "false\ntimeout = \"\"", "is not a duration");
+    super::refuses(
+        &http("a", "enabled = false\ntimeout = \"\""),
+        5,
+        "server \"a\".timeout",
+        "is not a duration",
+    );
 }
 
 #[test]
