@@ -22,7 +22,10 @@ fn main() -> ExitCode {
     let exit = runtime.block_on(async {
         match command {
             Command::Serve(args) => cli::serve::run(args).await,
-            Command::Demo(args) => cli::demo::main(args, Tasks::new()).await,
+            Command::Demo(args) => match cli::demo::run(args, Tasks::new()).await {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => cli::complain(&format!("{error:#}"), cli::code::START),
+            },
             Command::Exec(_) => ExitCode::SUCCESS,
         }
     });

@@ -44,7 +44,9 @@ pub struct App {
 impl App {
     /// Starts a gateway. Ready to accept when this returns; servers are contacted behind it.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
-        harden_process();
+        if harden_process().is_err() {
+            tracing::warn!("the process could not be made non-dumpable");
+        }
         let config = Arc::new(config);
         let bind = |address: SocketAddr| async move {
             TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))

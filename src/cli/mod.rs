@@ -1,5 +1,8 @@
 //! The command line: one file a command.
 
+use std::io::Write as _;
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 pub mod demo;
@@ -37,4 +40,11 @@ pub mod code {
     pub const START: u8 = 3;
     /// Stopped at once by a second signal.
     pub const INTERRUPTED: u8 = 130;
+}
+
+/// Says what is wrong, where there is no log, and gives the exit code.
+pub fn complain(problem: &impl std::fmt::Display, code: u8) -> ExitCode {
+    // If standard error is closed there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{problem}");
+    ExitCode::from(code)
 }

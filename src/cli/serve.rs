@@ -1,12 +1,11 @@
 //! `gatehouse serve`: the gateway until a signal ends it.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::code;
+use super::{code, complain};
 use crate::app::App;
 use crate::config::{Config, LogFormat};
 use crate::telemetry::logs;
@@ -61,11 +60,4 @@ async fn either(term: &mut Signal, int: &mut Signal) {
         _ = term.recv() => {}
         _ = int.recv() => {}
     }
-}
-
-/// Before there is a log.
-fn complain(problem: &impl std::fmt::Display, code: u8) -> ExitCode {
-    // If standard error is closed there is nobody to tell.
-    let _ = writeln!(std::io::stderr(), "{problem}");
-    ExitCode::from(code)
 }
