@@ -1,5 +1,39 @@
-//! map
-#![allow(missing_docs)]
+//! Gatehouse: an organisation's one MCP endpoint. This page is the map; there is no code on it.
+//!
+//! # Floors
+//!
+//! A room imports only rooms with a smaller number; rooms on one floor are strangers. `tests/floors.rs` holds it.
+//!
+//! | floor | room | what it is for |
+//! | --- | --- | --- |
+//! | 8 | [`cli`] | one file a command: `serve`, `check`, `demo` |
+//! | 7 | [`app`] | owns everything: builds the rooms, binds the sockets, takes it all down |
+//! | 6 | [`inbound`] | the door for MCP clients: layers, one message parsed, JSON or events back |
+//! | 6 | [`admin`] | the door for operators: health and metrics |
+//! | 5 | [`gateway`] | the core: one call in, one result or error out; knows only modern MCP |
+//! | 4 | [`catalogue`] | what the servers offer: walked, checked, published, kept while fresh |
+//! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, deadlines, cancels |
+//! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
+//! | 1 | [`config`] | TOML → every problem in one report → typed values |
+//! | 1 | [`telemetry`] | metrics declared once, logs, outcomes, trace context |
+//! | 1 | [`tasks`] | the only place that spawns; single flight |
+//! | 1 | [`seal`] | sealed tokens by purpose, with key rotation |
+//! | 0 | [`protocol`] | MCP as data: objects as positions in bytes, edits, headers, events |
+//!
+//! # Life of a `tools/call`
+//!
+//! `inbound` layers ([`inbound::router`] lists them) → `inbound/endpoint` parses the message once →
+//! `inbound/modern` holds headers against the body and builds a [`gateway::Call`] → [`gateway::Gateway::handle`]
+//! opens the record → `gateway/invoke`: resolve the name, check `Mcp-Param-*`, prepare the edits →
+//! [`outbound::Server::call`]: permit, peer, dialect → `outbound/link`: bytes out, messages back →
+//! [`outbound::Exchange`] keeps the deadlines → `gateway/relay` splices what belongs to the hop → `inbound/respond`
+//! writes JSON or events. Dropping any of it cancels the call at its server.
+//!
+//! # Bytes, not models
+//!
+//! A message is read as positions ([`protocol::object`]), changed by a list of edits ([`protocol::edit`]) and
+//! written as pieces of the body it came in. Arguments and results are never turned into values and back.
+
 pub mod admin;
 pub mod app;
 pub mod catalogue;

@@ -51,7 +51,8 @@ impl App {
         let bind = |address: SocketAddr| async move {
             TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
         };
-        let (public, private) = (bind(config.gateway.listen).await?, bind(config.gateway.admin_listen).await?);
+        let (public, private) =
+            (bind(config.gateway.listen).await?, bind(config.gateway.admin_listen).await?);
         let (listen, admin) = (public.local_addr()?, private.local_addr()?);
 
         let tasks = Tasks::new();
@@ -81,13 +82,12 @@ impl App {
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
         let options = |stats| listen_options(&config.gateway, stats);
         let router = inbound::router(Arc::new(door));
-        let served = tasks.spawn(
-            "listener",
-            net::serve(public, router, options(stats), tasks.clone(), drain.clone()),
-        );
+        let served =
+            tasks.spawn("listener", net::serve(public, router, options(stats), tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
-        tasks.spawn("admin listener", net::serve(private, router, options(own), tasks.clone(), close.clone()));
+        tasks
+            .spawn("admin listener", net::serve(private, router, options(own), tasks.clone(), close.clone()));
         tracing::info!(%listen, %admin, "listening");
         let drain_timeout = config.gateway.drain_timeout;
         Ok(Self { listen, admin, gateway, readiness, tasks, drain, close, served, drain_timeout })

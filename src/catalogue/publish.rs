@@ -45,7 +45,13 @@ pub struct PublishedItem {
 impl Published {
     /// A kind that the server does not have.
     pub(super) fn nothing(hints: Hints) -> Self {
-        Self { id: super::next_snapshot(), items: Vec::new(), received: Instant::now(), hints, offered: false }
+        Self {
+            id: super::next_snapshot(),
+            items: Vec::new(),
+            received: Instant::now(),
+            hints,
+            offered: false,
+        }
     }
 
     /// Applies the operator's rules to what was walked.

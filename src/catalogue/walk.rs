@@ -11,7 +11,6 @@ use crate::outbound::{Failure, Message, OutboundError, Request, Server};
 use crate::protocol::code;
 use crate::protocol::items::{self, Item, Page, json_string};
 use crate::protocol::method::Kind;
-use crate::protocol::version::Era;
 
 /// Everything one walk brought back.
 #[derive(Debug, Default)]
@@ -36,7 +35,9 @@ pub(super) async fn walk(server: &Arc<Server>, kind: Kind) -> Result<Walked, Out
     let mut bounds = Bounds::new(server);
     let mut cursor: Option<String> = None;
     loop {
-        let params = cursor.as_deref().map_or_else(|| "{}".to_owned(), |c| format!("{{\"cursor\":{}}}", json_string(c)));
+        let params = cursor
+            .as_deref()
+            .map_or_else(|| "{}".to_owned(), |c| format!("{{\"cursor\":{}}}", json_string(c)));
         let (page, bytes, modern) = match fetch(server, kind, params).await? {
             Fetched::Page(page, bytes, modern) => (page, bytes, modern),
             // Optional lists of a server that declares the capability: none (M-45).
@@ -67,16 +68,18 @@ async fn fetch(server: &Arc<Server>, kind: Kind, params: String) -> Result<Fetch
     let request = Request::own(kind.method(), params).map_err(|_| malformed(server))?;
     let mut exchange = match server.ask(&request).await {
         // Lists may be asked for again when the answer was lost (H-65).
-        Err(error) if error.sent && matches!(error.failure, Failure::Unavailable(_)) => server.ask(&request).await?,
+        Err(error) if error.sent && matches!(error.failure, Failure::Unavailable(_)) => {
+            server.ask(&request).await?
+        }
         other => other?,
     };
     loop {
         match exchange.next().await? {
             Message::Progress(..) | Message::Log(..) => {}
-            Message::Result { body, result, era } => {
+            Message::Result { body, result, modern } => {
                 let bytes: Bytes = body.slice(result.range());
                 let page = items::page(kind, &bytes).map_err(|_| malformed(server))?;
-                return Ok(Fetched::Page(page, bytes.len(), era == Era::Modern));
+                return Ok(Fetched::Page(page, bytes.len(), modern));
             }
             Message::Error(error) if error.code == code::METHOD_NOT_FOUND => return Ok(Fetched::Unknown),
             Message::Error(error) => {

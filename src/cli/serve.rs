@@ -45,7 +45,8 @@ pub async fn run(args: ServeArgs) -> ExitCode {
 }
 
 async fn attend(app: App) -> ExitCode {
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         return ExitCode::from(code::START);
     };
     either(&mut term, &mut int).await;

@@ -66,7 +66,10 @@ mod tests {
 
     #[test]
     fn r_28_order_white_space_and_escapes_do_not_matter() {
-        assert_eq!(digest(r#"{"a":1,"b":[true,"x"]}"#), digest("{ \"b\" : [ true , \"\\u0078\" ],\n\"a\":1 }"));
+        assert_eq!(
+            digest(r#"{"a":1,"b":[true,"x"]}"#),
+            digest("{ \"b\" : [ true , \"\\u0078\" ],\n\"a\":1 }")
+        );
     }
 
     #[test]

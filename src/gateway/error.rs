@@ -131,7 +131,9 @@ pub(super) fn sentence(error: &OutboundError) -> String {
             format!("The server \"{server}\" has too many calls running. Try again shortly.")
         }
         Failure::Malformed(_) | Failure::HeaderMismatch | Failure::Version => {
-            format!("The server \"{server}\" gave an answer that is not valid MCP. Tell its operator.{effects}")
+            format!(
+                "The server \"{server}\" gave an answer that is not valid MCP. Tell its operator.{effects}"
+            )
         }
     }
 }

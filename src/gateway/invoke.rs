@@ -125,7 +125,12 @@ impl Gateway {
     }
 
     /// The request for the next hop: `_meta` of this hop replaced, foreign keys kept (M-23).
-    pub(super) fn request(&self, call: &Call, edits: Edits, bound: &Bound<'_>) -> Result<Request, GatewayError> {
+    pub(super) fn request(
+        &self,
+        call: &Call,
+        edits: Edits,
+        bound: &Bound<'_>,
+    ) -> Result<Request, GatewayError> {
         let envelope = &call.envelope;
         let text = envelope.text();
         let params = envelope.params.clone().ok_or(GatewayError::InvalidParams("params are missing"))?;
@@ -217,7 +222,8 @@ impl Gateway {
         let (server, native): (Arc<Server>, String) = match kind.as_deref() {
             Some("ref/prompt") => {
                 let span = reference.get(text, "name")?;
-                let (span, name) = named(text, span).ok_or(GatewayError::InvalidParams("ref.name is missing"))?;
+                let (span, name) =
+                    named(text, span).ok_or(GatewayError::InvalidParams("ref.name is missing"))?;
                 let route = self.resolve(call, Kind::Prompts, &name).await?;
                 edits.replace(span, json_string(route.native()));
                 (Arc::clone(&route.shelf.server), route.native().to_owned())
@@ -345,7 +351,8 @@ fn trace(call: &Call) -> Option<TraceContext> {
     let header = |name: &str| call.headers.get(name).and_then(|v| v.to_str().ok()).map(Cow::from);
     let meta = call.envelope.meta.as_ref();
     let in_meta = |span: Option<Span>| span.and_then(|span| string(span.of(text)));
-    let parent = meta.and_then(|m| in_meta(m.traceparent)).map(|p| (p, meta.and_then(|m| in_meta(m.tracestate))));
+    let parent =
+        meta.and_then(|m| in_meta(m.traceparent)).map(|p| (p, meta.and_then(|m| in_meta(m.tracestate))));
     let (parent, state) = parent.or_else(|| Some((header("traceparent")?, header("tracestate"))))?;
     Some(TraceContext::continue_from(Some(&parent), state.as_deref()))
 }

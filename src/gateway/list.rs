@@ -35,7 +35,8 @@ impl Gateway {
         }
         let asked = endpoint.members.iter().map(|shelf| shelf.look_up(kind));
         let found = join_all(asked).await;
-        let known: Vec<Option<Arc<Published>>> = found.iter().map(|f| f.published().map(Arc::clone)).collect();
+        let known: Vec<Option<Arc<Published>>> =
+            found.iter().map(|f| f.published().map(Arc::clone)).collect();
         let view = view::view(snapshot, endpoint, kind, &known, &self.metrics);
         let missing: Vec<&str> = endpoint
             .members

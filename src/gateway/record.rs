@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Call;
 use super::error::GatewayError;
 use super::view::Route;
-use super::Call;
 use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;

@@ -84,19 +84,20 @@ impl Relay<'_> {
         let mut edits = Edits::new();
         let mut added = Vec::new();
         let result_type = get("resultType")?;
-        let asks = match result_type.map(|span| string(span.of(text)).ok_or(MALFORMED)).transpose()?.as_deref() {
-            None => {
-                added.push("\"resultType\":\"complete\"".to_owned());
-                false
-            }
-            Some("complete") => false,
-            Some("input_required") if self.call.method.may_ask() => true,
-            Some(other) => {
-                // No extension that we declare could have sent it (M-12).
-                tracing::warn!(server = self.bound.server, result_type = other, "unknown resultType");
-                return Err(MALFORMED);
-            }
-        };
+        let asks =
+            match result_type.map(|span| string(span.of(text)).ok_or(MALFORMED)).transpose()?.as_deref() {
+                None => {
+                    added.push("\"resultType\":\"complete\"".to_owned());
+                    false
+                }
+                Some("complete") => false,
+                Some("input_required") if self.call.method.may_ask() => true,
+                Some(other) => {
+                    // No extension that we declare could have sent it (M-12).
+                    tracing::warn!(server = self.bound.server, result_type = other, "unknown resultType");
+                    return Err(MALFORMED);
+                }
+            };
         if asks {
             let state = get("requestState")?;
             if state.is_none() && get("inputRequests")?.is_none() {
@@ -163,7 +164,10 @@ impl Relay<'_> {
             let fallback = Hints { ttl: fallback.0, scope: fallback_scope(fallback.1) };
             Hints::read(ttl.map(|span| span.of(text)), scope_text.as_deref(), fallback, max_ttl)
         };
-        let values = [("ttlMs", ttl, hints.ttl_ms().to_string()), ("cacheScope", scope, json_string(hints.scope.as_str()))];
+        let values = [
+            ("ttlMs", ttl, hints.ttl_ms().to_string()),
+            ("cacheScope", scope, json_string(hints.scope.as_str())),
+        ];
         for (key, span, value) in values {
             match span {
                 Some(span) => edits.replace(span, value),
@@ -223,7 +227,9 @@ fn declared_already(declared: &str, data: Option<&str>) -> bool {
     use serde_json::Value;
     fn covers(declared: &Value, required: &Value) -> bool {
         match required.as_object() {
-            Some(wanted) => wanted.iter().all(|(key, value)| declared.get(key).is_some_and(|d| covers(d, value))),
+            Some(wanted) => {
+                wanted.iter().all(|(key, value)| declared.get(key).is_some_and(|d| covers(d, value)))
+            }
             None => true,
         }
     }

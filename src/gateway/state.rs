@@ -64,7 +64,8 @@ impl Bound<'_> {
     /// Opens a state the client brought (JSON text): the server's own, as JSON text, if it had one. Anything
     /// that does not fit caller, request and time is refused with one and the same answer.
     pub(super) fn open(&self, sealer: &Sealer, token: &str) -> Result<Option<String>, GatewayError> {
-        const REFUSED: GatewayError = GatewayError::InvalidParams("requestState is not valid for this request");
+        const REFUSED: GatewayError =
+            GatewayError::InvalidParams("requestState is not valid for this request");
         let token = string(token).ok_or(REFUSED)?;
         let path = &self.call.endpoint.config.path;
         let plain = sealer.open(Purpose::State, path, &token).ok_or(REFUSED)?;

@@ -91,7 +91,8 @@ mod tests {
             headers.insert("content-type", HeaderValue::from_str(value).unwrap());
             is_json(&headers)
         };
-        for good in ["application/json", "application/json;charset=UTF-8", "Application/JSON ; charset=utf-8"] {
+        for good in ["application/json", "application/json;charset=UTF-8", "Application/JSON ; charset=utf-8"]
+        {
             assert!(check(good), "{good}");
         }
         for bad in ["text/plain", "application/jsonp", "application/json-rpc", ""] {

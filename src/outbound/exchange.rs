@@ -31,8 +31,8 @@ pub enum Message {
         body: Bytes,
         /// The result in it.
         result: Span,
-        /// Modern or legacy: what the result's shape follows.
-        era: Era,
+        /// Whether the server speaks the modern dialect, and the result has its shape.
+        modern: bool,
     },
     /// The final JSON-RPC error, as the server gave it.
     Error(RpcError),
@@ -104,9 +104,8 @@ impl Exchange {
         Self { wire, guard, _slot: slot, silence, until, hard }
     }
 
-    /// How the server speaks.
-    pub fn era(&self) -> Era {
-        self.guard.peer.era
+    fn is_modern(&self) -> bool {
+        self.guard.peer.era == Era::Modern
     }
 
     /// What the server declared when the request was sent.
@@ -150,7 +149,7 @@ impl Exchange {
             ReceivedKind::Result { id, result } if own(id) => {
                 let result = *result;
                 self.finish();
-                Ok(Some(Message::Result { body: message.body, result, era: self.era() }))
+                Ok(Some(Message::Result { body: message.body, result, modern: self.is_modern() }))
             }
             ReceivedKind::Error { id, error } if id.as_ref().is_none_or(|id| own(id)) => {
                 let error = error.clone();
@@ -179,7 +178,7 @@ impl Exchange {
 
     /// Errors that concern our hop only are turned here; the rest is the caller's to relay.
     fn refused(&self, error: RpcError) -> Result<Message, OutboundError> {
-        let modern = self.era() == Era::Modern;
+        let modern = self.is_modern();
         let server = &self.guard.server;
         match error.code {
             code::HEADER_MISMATCH if modern => Err(server.error(Failure::HeaderMismatch, true)),
@@ -199,7 +198,7 @@ impl Exchange {
     /// A request of the server's own during a call: answered by rule; on modern hops a violation (H-67).
     fn asked(&self, id: &Bytes, method: &str) -> Result<(), OutboundError> {
         let server = &self.guard.server;
-        if self.era() == Era::Modern {
+        if self.is_modern() {
             server.violation("request");
             return Err(server.error(Failure::Malformed("the server sent a request"), true));
         }

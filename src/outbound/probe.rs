@@ -180,9 +180,8 @@ pub async fn shake_hands(
     let accepted = AtomicBool::new(false);
     let asked = ask(server, connection.as_ref(), id, HeaderMap::new(), body, &accepted);
     let limit = server.config.probe_timeout;
-    let (answer, _, headers) = tokio::time::timeout(limit, asked)
-        .await
-        .map_err(|_| server.error(Failure::Timeout(limit), true))?;
+    let (answer, _, headers) =
+        tokio::time::timeout(limit, asked).await.map_err(|_| server.error(Failure::Timeout(limit), true))?;
     let message = answer.map_err(|failure| server.error(failure, true))?;
     let ReceivedKind::Result { result, .. } = &message.kind else {
         return Err(server.error(Failure::Malformed("initialize was refused"), true));
@@ -196,13 +195,7 @@ pub async fn shake_hands(
     let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
     let offer = Offer::read(text).unwrap_or_default();
     confirm(server, connection.as_ref(), &session).await.map_err(|f| server.error(f, true))?;
-    Ok(Peer {
-        era: Era::Legacy,
-        version: session.version.clone(),
-        session: Some(session),
-        offer,
-        connection,
-    })
+    Ok(Peer { era: Era::Legacy, version: session.version.clone(), session: Some(session), offer, connection })
 }
 
 async fn confirm(

@@ -105,7 +105,8 @@ impl Hop {
         }
         if let Some(trace) = &self.trace {
             members.push(format!("\"traceparent\":\"{}\"", trace.traceparent()));
-            members.extend(trace.state.as_ref().map(|state| format!("\"tracestate\":{}", json_string(state))));
+            members
+                .extend(trace.state.as_ref().map(|state| format!("\"tracestate\":{}", json_string(state))));
         }
         if !self.foreign.is_empty() {
             members.push(self.foreign.clone());

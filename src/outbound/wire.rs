@@ -36,9 +36,7 @@ impl Wire {
     /// The next message. An end before the answer is a failure.
     pub async fn next(&mut self) -> Result<Received, Failure> {
         match self {
-            Self::Stdio(inbox) => {
-                inbox.recv().await.map_err(stdio_failure)
-            }
+            Self::Stdio(inbox) => inbox.recv().await.map_err(stdio_failure),
             Self::Http(answer, queue) => next_http(answer, queue).await,
         }
     }

@@ -22,7 +22,12 @@ impl<T> Default for Flight<T> {
 
 impl<T: Clone + Send + Sync + 'static> Flight<T> {
     /// Joins the running work or starts `work`. `None` when it was cancelled or panicked.
-    pub async fn join<F>(&self, tasks: &Tasks, name: &'static str, work: impl FnOnce() -> F + Send) -> Option<T>
+    pub async fn join<F>(
+        &self,
+        tasks: &Tasks,
+        name: &'static str,
+        work: impl FnOnce() -> F + Send,
+    ) -> Option<T>
     where
         F: Future<Output = T> + Send + 'static,
     {
@@ -70,7 +75,8 @@ mod tests {
 
     #[tokio::test]
     async fn many_callers_share_one_run_and_the_next_call_runs_again() {
-        let (tasks, flight, runs) = (Tasks::new(), Arc::new(Flight::default()), Arc::new(AtomicUsize::new(0)));
+        let (tasks, flight, runs) =
+            (Tasks::new(), Arc::new(Flight::default()), Arc::new(AtomicUsize::new(0)));
         let (release, gate) = oneshot::channel::<()>();
         let counted = Arc::clone(&runs);
         let first = flight.start(&tasks, "test", move || async move {

@@ -10,8 +10,7 @@ use tracing_subscriber::fmt::SubscriberBuilder;
 /// `filter` holds a level or tracing directives; `json` `None` means JSON except on a terminal.
 pub fn init(filter: &str, json: Option<bool>) -> Result<WorkerGuard, String> {
     let filter = EnvFilter::try_new(filter).map_err(|error| format!("telemetry.log: {error}"))?;
-    let (writer, guard) =
-        NonBlockingBuilder::default().lossy(true).thread_name("logs").finish(stderr());
+    let (writer, guard) = NonBlockingBuilder::default().lossy(true).thread_name("logs").finish(stderr());
     let builder: SubscriberBuilder<_, _, EnvFilter, NonBlocking> =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     let terminal = stderr().is_terminal();

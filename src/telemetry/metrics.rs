@@ -142,9 +142,7 @@ impl Metrics {
         };
         let info = gauge(&metrics.registry, "gatehouse_build_info", "Version of this build", &["version"])?;
         info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        metrics
-            .registry
-            .register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+        metrics.registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         Ok(metrics)
     }
 
@@ -170,8 +168,7 @@ impl Metrics {
     /// Handles for one exposed tool, resolved once and kept in its catalogue entry.
     pub fn tool(&self, server: &str, tool: &str) -> ToolMetrics {
         ToolMetrics {
-            outcomes: Outcome::ALL
-                .map(|o| self.tool_calls.with_label_values(&[server, tool, o.as_str()])),
+            outcomes: Outcome::ALL.map(|o| self.tool_calls.with_label_values(&[server, tool, o.as_str()])),
             seconds: self.tool_seconds.with_label_values(&[server, tool]),
             bytes: self.result_bytes.with_label_values(&[server, tool]),
         }
@@ -291,7 +288,12 @@ fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> R
     Ok(metric)
 }
 
-fn counter(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
+fn counter(
+    r: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntCounterVec, prometheus::Error> {
     register(r, IntCounterVec::new(Opts::new(name, help), labels)?)
 }
 

@@ -16,7 +16,8 @@ pub(in crate::inbound) async fn check(
     request: Request<Body>,
     next: Next,
 ) -> Response {
-    let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
+    let declared =
+        request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|length| length > door.bounds.max_body as u64) {
         door.metrics.limited("max_body");
         return empty(StatusCode::PAYLOAD_TOO_LARGE);

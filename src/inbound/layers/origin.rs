@@ -48,10 +48,8 @@ impl Guard {
         public_url: &Url,
         bound: SocketAddr,
     ) -> Self {
-        let own_host = Authority {
-            host: public_url.host_str().unwrap_or_default().to_ascii_lowercase(),
-            port: None,
-        };
+        let own_host =
+            Authority { host: public_url.host_str().unwrap_or_default().to_ascii_lowercase(), port: None };
         let own_origin = Origin::parse(public_url.as_str());
         Self {
             any_host: hosts.is_some_and(|list| list.iter().any(|h| h == "*")),
@@ -77,7 +75,11 @@ impl Guard {
         }
         let Some(given) = Authority::parse(host) else { return false };
         let local = self.loopback && self.default_hosts && is_local(&given.host);
-        local || self.hosts.iter().any(|own| own.host == given.host && (own.port.is_none() || own.port == given.port))
+        local
+            || self
+                .hosts
+                .iter()
+                .any(|own| own.host == given.host && (own.port.is_none() || own.port == given.port))
     }
 
     /// Whether an `Origin` value is ours; `null` never is unless any is (H-04).
@@ -123,7 +125,10 @@ pub(in crate::inbound) async fn check(
     next: Next,
 ) -> Response {
     if let Some(key) = refusal(&door.guard, request.uri(), request.headers()) {
-        tracing::warn!(key, "request refused: its Host or Origin is not among the allowed ones of gateway.{key}");
+        tracing::warn!(
+            key,
+            "request refused: its Host or Origin is not among the allowed ones of gateway.{key}"
+        );
         return empty(StatusCode::FORBIDDEN);
     }
     next.run(request).await
@@ -174,10 +179,25 @@ mod tests {
     #[test]
     fn h_04_hosts_on_loopback() {
         let g = guard("127.0.0.1:8080", "https://mcp.example.test/");
-        for good in ["mcp.example.test", "mcp.example.test:443", "MCP.EXAMPLE.TEST", "localhost:1", "127.0.0.1:8080", "[::1]:9"] {
+        for good in [
+            "mcp.example.test",
+            "mcp.example.test:443",
+            "MCP.EXAMPLE.TEST",
+            "localhost:1",
+            "127.0.0.1:8080",
+            "[::1]:9",
+        ] {
             assert_eq!(asked(&g, good, None), None, "{good}");
         }
-        for bad in ["evil.test", "localhost.evil.test", "10.0.0.5:8080", "", "mcp.example.test.evil.test", "127.0.0.2", "a b"] {
+        for bad in [
+            "evil.test",
+            "localhost.evil.test",
+            "10.0.0.5:8080",
+            "",
+            "mcp.example.test.evil.test",
+            "127.0.0.2",
+            "a b",
+        ] {
             assert_eq!(asked(&g, bad, None), Some("allowed_hosts"), "{bad}");
         }
         assert_eq!(refusal(&g, &Uri::from_static("/mcp"), &HeaderMap::new()), Some("allowed_hosts"));
@@ -196,7 +216,13 @@ mod tests {
     #[test]
     fn h_03_origins_are_compared_parsed() {
         let g = guard("127.0.0.1:8080", "https://mcp.example.test/");
-        for good in ["https://mcp.example.test", "https://mcp.example.test:443", "http://localhost:5173", "http://127.0.0.1:1", "http://[::1]:3"] {
+        for good in [
+            "https://mcp.example.test",
+            "https://mcp.example.test:443",
+            "http://localhost:5173",
+            "http://127.0.0.1:1",
+            "http://[::1]:3",
+        ] {
             assert_eq!(asked(&g, "localhost", Some(good)), None, "{good}");
         }
         for bad in [

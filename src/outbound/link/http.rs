@@ -80,7 +80,12 @@ impl HttpLink {
         Ok(self.exchange(Method::DELETE, extra, Parts::new()).await?.status)
     }
 
-    async fn exchange(&self, method: Method, extra: HeaderMap, body: Parts) -> Result<Answer, (Failure, bool)> {
+    async fn exchange(
+        &self,
+        method: Method,
+        extra: HeaderMap,
+        body: Parts,
+    ) -> Result<Answer, (Failure, bool)> {
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
