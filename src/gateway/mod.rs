@@ -141,6 +141,7 @@ impl Gateway {
             Method::ToolsCall | Method::PromptsGet => self.invoke(call, outlet, record).await,
             Method::ResourcesRead => self.read(call, outlet, record).await,
             Method::Complete => self.complete(call, outlet, record).await,
+            Method::Listen => Err(GatewayError::UnknownMethod),
         }
     }
 }
