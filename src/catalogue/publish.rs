@@ -29,6 +29,8 @@ pub struct Published {
     pub offered: bool,
     /// The slot's generation when the walk began.
     pub(super) generation: u64,
+    /// How often the server had told of a change of this list when the walk began.
+    pub announced: u64,
 }
 
 /// One item that may be seen, before it gets its exposed name.
@@ -46,7 +48,15 @@ pub struct PublishedItem {
 
 impl Published {
     fn new(items: Vec<PublishedItem>, hints: Hints, offered: bool) -> Self {
-        Self { id: super::next_snapshot(), items, received: Instant::now(), hints, offered, generation: 0 }
+        Self {
+            id: super::next_snapshot(),
+            items,
+            received: Instant::now(),
+            hints,
+            offered,
+            generation: 0,
+            announced: 0,
+        }
     }
 
     /// A kind that the server does not have.

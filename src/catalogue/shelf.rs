@@ -7,12 +7,12 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
+use super::Catalogue;
 use super::hints::{Hints, Scope};
 use super::publish::Published;
 use super::reads::Reads;
 use super::walk::{self, Walked};
 use super::watch::{self, Watch};
-use super::Catalogue;
 use crate::outbound::{Failure, OutboundError, Server};
 use crate::protocol::method::Kind;
 use crate::tasks::{Flight, Tasks};
@@ -69,6 +69,8 @@ struct Slot {
     flight: Flight<Result<Arc<Published>, OutboundError>>,
     /// Raised by whatever makes a running walk's result old (L-28).
     generation: AtomicU64,
+    /// Changes of this list the server told of.
+    announced: AtomicU64,
 }
 
 /// A list fetched after this long may be asked for again on suspicion (L-27, H-52).
@@ -156,6 +158,7 @@ impl Shelf {
 
     /// A notice of this server came in.
     pub(super) fn count_change(&self, kind: Kind) {
+        self.slot(kind).announced.fetch_add(1, Ordering::AcqRel);
         self.metrics.list_changed(&self.server.name, kind.as_str(), "in");
     }
 
@@ -196,6 +199,7 @@ impl Shelf {
         // Endless changes do not make a walk endless: the last one is kept as what it is, old.
         for last in [false, false, true] {
             let generation = slot.generation.load(Ordering::Acquire);
+            let announced = slot.announced.load(Ordering::Acquire);
             let mut published = if peer.offer.lists(kind) {
                 let walked = walk::walk(&self.server, kind).await?;
                 self.report(kind, &walked);
@@ -205,6 +209,7 @@ impl Shelf {
                 Published::nothing(Hints { ttl: ABSENT_TTL, scope: Scope::Public })
             };
             published.generation = generation;
+            published.announced = announced;
             if last || slot.generation.load(Ordering::Acquire) == generation {
                 return Ok(self.keep_snapshot(kind, published));
             }
@@ -229,7 +234,7 @@ impl Shelf {
         }
         let published = Arc::new(published);
         let old = slot.known.swap(Some(Arc::clone(&published)));
-        if old.is_none_or(|old| old.id != published.id) {
+        if old.is_none_or(|old| old.id != published.id || old.announced != published.announced) {
             self.watch.tell();
         }
         published

@@ -63,6 +63,13 @@ pub struct Wish {
     pub uri: String,
 }
 
+impl Wish {
+    /// Changes with every update of the resource that was told.
+    pub fn version(&self) -> u64 {
+        self.shelf.watch.lock().get(&self.uri).map_or(0, |uri| uri.version)
+    }
+}
+
 impl Drop for Wish {
     fn drop(&mut self) {
         let watch = &self.shelf.watch;
@@ -110,11 +117,6 @@ impl Watch {
         }
     }
 
-    /// How often this resource was told to have changed since somebody wanted to know.
-    pub fn version(&self, uri: &str) -> u64 {
-        self.lock().get(uri).map_or(0, |uri| uri.version)
-    }
-
     /// A resource changed: it, and the wanted ones it is a part of (S-07, S-35).
     fn updated(&self, changed: &str) {
         let version = self.updates.fetch_add(1, Ordering::Relaxed) + 1;
@@ -139,7 +141,8 @@ impl Watch {
         let Some(peer) = server.known_peer() else { return (Filter::default(), wishes) };
         let lists = [Kind::Tools, Kind::Prompts, Kind::Resources];
         let lists = lists.into_iter().filter(|kind| peer.offer.tells_changes(*kind)).collect();
-        let uris = if peer.offer.tells_updates() { self.lock().keys().cloned().collect() } else { Vec::new() };
+        let uris =
+            if peer.offer.tells_updates() { self.lock().keys().cloned().collect() } else { Vec::new() };
         (Filter { lists, uris }, wishes)
     }
 

@@ -142,7 +142,9 @@ impl Server {
         loop {
             let message = wire.next().await.map_err(|failure| self.not_open(failure))?;
             match &message.kind {
-                ReceivedKind::Error { .. } | ReceivedKind::Result { .. } => return Err(self.refused(&message)),
+                ReceivedKind::Error { .. } | ReceivedKind::Result { .. } => {
+                    return Err(self.refused(&message));
+                }
                 _ => {
                     if let Some(uris) = acknowledgement(&message, id) {
                         return Ok(uris);
@@ -190,11 +192,7 @@ impl Server {
         }
     }
 
-    async fn listen_get(
-        &self,
-        peer: &Arc<Peer>,
-        link: &HttpLink,
-    ) -> Result<(Source, Vec<String>), NoListen> {
+    async fn listen_get(&self, peer: &Arc<Peer>, link: &HttpLink) -> Result<(Source, Vec<String>), NoListen> {
         let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
         let answer = match timeout(ACK, link.get(headers)).await {
             Ok(Ok(answer)) => answer,
