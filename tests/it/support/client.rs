@@ -205,7 +205,7 @@ impl Reply {
 
     /// The code of its error.
     pub(crate) fn code(&self) -> Option<i64> {
-        self.message()["error"]["code"].as_i64()
+        json::raw(&self.last(), &["error", "code"])?.parse().ok()
     }
 
     /// Status and error code, for tables; code 0 is a result, no code an empty body.

@@ -175,6 +175,7 @@ impl Gateway {
 }
 
 impl Drop for Gateway {
+    #[allow(clippy::print_stderr, reason = "the log is what a failed test leaves for its reader")]
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
         if std::thread::panicking() {

@@ -9,6 +9,7 @@ pub(crate) mod gateway;
 pub(crate) mod json;
 pub(crate) mod request;
 pub(crate) mod server;
+pub(crate) mod table;
 pub(crate) mod wire;
 
 use std::future::Future;
