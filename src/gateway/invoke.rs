@@ -71,7 +71,11 @@ impl Gateway {
     ) -> Result<Parts, GatewayError> {
         record.routed(&route.shelf.server.name, Some(&route));
         if kind == Kind::Tools {
-            route = self.checked(call, route).await?;
+            route = self.checked(call, route).await.inspect_err(|error| {
+                if matches!(error, GatewayError::ParamHeader(_)) {
+                    self.metrics.header_rejection("param");
+                }
+            })?;
         }
         match self.attempt(call, &route, outlet, record).await {
             Err(GatewayError::Server(error)) if error.failure == Failure::HeaderMismatch => {
