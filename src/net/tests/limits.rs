@@ -128,7 +128,7 @@ async fn storm(client: Arc<Client>, tasks: &Tasks) {
         left.fetch_add(1, Ordering::SeqCst);
         let (client, left, done) = (Arc::clone(&client), Arc::clone(&left), Arc::clone(&done));
         tasks.spawn("storm", async move {
-            for n in 0..200_usize {
+            for n in 0..100_usize {
                 let mut calling = Box::pin(call(&client, "x"));
                 if n % 3 == 0 {
                     for _ in 0..(n + task) % 7 {
