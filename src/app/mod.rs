@@ -106,7 +106,7 @@ fn build(
     let list = servers.reconcile(config)?;
     let gateway = &config.gateway;
     let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
-    let shelves = catalogue.reconcile(&list, rules);
+    let shelves = catalogue.reconcile(&list, rules, gateway.state_dir.as_deref());
     let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
     let sealer = Sealer::new(&keys).unwrap_or_else(|| {
         tracing::info!("gateway.keys is empty: sealed handles end with this process");
