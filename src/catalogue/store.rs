@@ -78,10 +78,10 @@ impl Store {
         if saved.version != VERSION || saved.target != self.target {
             return self.ignore(kind, "of another version or server");
         }
-        let items = saved.items.into_iter().map(|(native, json)| Item {
-            native,
-            json: Bytes::from(String::from(Box::<str>::from(json))),
-        });
+        let items = saved
+            .items
+            .into_iter()
+            .map(|(native, json)| Item { native, json: Bytes::from(String::from(Box::<str>::from(json))) });
         let walked =
             Walked { items: items.collect(), hints: saved.hints, modern: saved.modern, ..Walked::default() };
         let age = Duration::from_secs(now().saturating_sub(saved.walked));
