@@ -29,12 +29,13 @@ impl Gateway {
         let shelf = self.owner(call, &uri).await?;
         let server = &shelf.server;
         record.routed(&server.name, None);
-        let bound = Bound { call, server: &server.name, name: &uri, arguments: None };
+        let bound = Bound { call, server: &server.config, name: &uri, arguments: None };
         let keep = !is_retry(call);
         if let Some(kept) = shelf.reads.get(&call.principal, &uri).filter(|_| keep) {
             self.metrics.cache("reads", "hit");
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
-            let relay = Relay { call, bound: &bound, sealer: &self.sealer, native: &uri, kept: Some(hints) };
+            let (sealer, tasks) = (&self.sealer, self.task_seal(call));
+            let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
             return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
         }
         self.metrics.cache("reads", "miss");

@@ -2,6 +2,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+mod watch;
+
 use super::request::Request;
 use super::server::Peer;
 use super::wire::Wire;
