@@ -5,6 +5,7 @@ pub mod client;
 mod clock;
 mod connect;
 mod error;
+mod gate;
 mod h2;
 mod lease;
 pub mod listener;
