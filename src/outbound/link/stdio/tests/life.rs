@@ -240,6 +240,25 @@ async fn f038_abandoned_children_leave_nothing() {
     within(link.stop()).await;
 }
 
+/// One child at a time: a start waits until the one before is gone, however long that takes it.
+#[tokio::test]
+async fn a_start_waits_for_the_end_of_the_child_before() {
+    let (dir, command) = marked(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)
+mark('up-' + str(os.getpid()))
+while True: time.sleep(1)",
+    );
+    let link = StdioLink::new(command, hasty(), Tasks::new());
+    let first = link.connect().await.unwrap();
+    let child = pid(&dir, "pid").await;
+    until(|| dir.path().join(format!("up-{child}")).exists()).await;
+    first.abandon();
+    assert!(alive(child), "it ignores what it can");
+    assert_eq!(within(link.connect()).await.unwrap().generation(), 2);
+    assert!(!alive(child));
+    within(link.stop()).await;
+}
+
 /// Many callers at once start one child.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starts_are_single_flight() {
@@ -286,15 +305,16 @@ async fn dropped_and_cancelled_links_leave_nothing() {
     within(connection.gone()).await;
     assert!(!alive(pid(&dir, "pid").await));
 
-    let (dir, command) = marked(stubborn);
+    let (dir, command) =
+        marked(&format!("if os.fork() == 0: mark('grandchild', str(os.getpid()))\n{stubborn}"));
     let link = StdioLink::new(command, patient(), tasks.clone());
     let connection = link.connect().await.unwrap();
     let mut waiting = connection.open(1);
+    let (child, grandchild) = (pid(&dir, "pid").await, pid(&dir, "grandchild").await);
     until(|| dir.path().join("up").exists()).await;
-    let child = pid(&dir, "pid").await;
     assert!(tasks.shutdown(Duration::from_secs(30)).await);
     assert_eq!(within(waiting.recv()).await.unwrap_err(), LinkError::Closed);
-    until(|| !alive(child)).await;
+    until(|| !alive(child) && !alive(grandchild)).await;
 }
 
 /// What cannot start says why, names no value of the environment, and is held back from the second time on.
