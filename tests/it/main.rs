@@ -9,6 +9,7 @@ mod capabilities;
 mod door;
 mod downstream;
 mod errors;
+mod fidelity;
 mod headers;
 mod params;
 mod smoke;
