@@ -11,6 +11,7 @@ mod downstream;
 mod errors;
 mod fidelity;
 mod headers;
+mod names;
 mod params;
 mod smoke;
 mod support;
