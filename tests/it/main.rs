@@ -16,4 +16,5 @@ mod lists;
 mod names;
 mod params;
 mod smoke;
+mod streams;
 mod support;
