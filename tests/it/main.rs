@@ -6,5 +6,6 @@
 
 mod headers;
 mod params;
+mod probing;
 mod smoke;
 mod support;
