@@ -15,6 +15,7 @@ mod headers;
 mod lists;
 mod names;
 mod params;
+mod probing;
 mod rounds;
 mod smoke;
 mod streams;
