@@ -22,7 +22,10 @@ use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 
+mod core;
 mod shutdown;
+
+pub use core::Core;
 
 /// A running gateway.
 #[derive(Debug)]

@@ -7,11 +7,13 @@ use arc_swap::ArcSwap;
 use tokio::time::Instant;
 
 pub mod bindings;
+pub mod fault;
 pub mod hints;
 pub mod publish;
 pub mod shelf;
 mod walk;
 
+pub use fault::Fault;
 pub use publish::{Published, PublishedItem};
 pub use shelf::{Lookup, Shelf};
 

@@ -140,11 +140,12 @@ impl Shelf {
             let peer = self.server.peer().await?;
             let published = if peer.offer.lists(kind) {
                 let walked = walk::walk(&self.server, kind).await?;
-                self.report(kind, &walked);
                 let hints = self.hints(&walked);
-                Published::from_walk(&self.server.config, kind, walked, hints)
+                let published = Published::from_walk(&self.server.config, kind, walked, hints);
+                self.report(kind, &published);
+                published
             } else {
-                Published::nothing(Hints { ttl: ABSENT_TTL, scope: Scope::Public })
+                Published::new(Hints { ttl: ABSENT_TTL, scope: Scope::Public }, false)
             };
             if slot.generation.load(Ordering::Acquire) != generation {
                 // Overtaken by a change: what was walked may be the state before it.
@@ -187,26 +188,25 @@ impl Shelf {
         pages.reduce(Hints::merge).unwrap_or(fallback)
     }
 
-    fn report(&self, kind: Kind, walked: &Walked) {
-        let (server, kind) = (&*self.server.name, kind.as_str());
-        if let Some(reason) = walked.cut {
-            tracing::warn!(server, kind, reason, items = walked.items.len(), "list cut short");
-            self.metrics.violation(server, "list_cut");
-        }
-        if walked.skipped > 0 {
-            tracing::warn!(server, kind, count = walked.skipped, "items without a usable name");
-            self.metrics.violation(server, "item");
+    fn report(&self, kind: Kind, published: &Published) {
+        let server = &*self.server.name;
+        for fault in &published.faults {
+            fault.log(server, kind);
+            if let Some(label) = fault.violation() {
+                self.metrics.violation(server, label);
+            }
         }
     }
 
-    /// Walks everything once in the background, again and again until the server was reached.
+    /// Walks what nobody asked for yet in the background, again and again until the server was reached.
     pub(super) fn keep(self: &Arc<Self>) {
         let shelf = Arc::clone(self);
         self.tasks.spawn("first walk", async move {
             loop {
                 let mut reached = true;
                 for kind in Kind::ALL {
-                    reached &= matches!(shelf.refresh(kind).await, Some(Ok(_)));
+                    reached &=
+                        shelf.known(kind).is_some() || matches!(shelf.refresh(kind).await, Some(Ok(_)));
                     if !reached {
                         break;
                     }
