@@ -39,6 +39,14 @@ pub enum Fault {
 }
 
 impl Fault {
+    /// The native name of an item that is not shown because of it.
+    pub(super) fn left_out(&self) -> Option<&str> {
+        match self {
+            Self::LeftOut { item, .. } | Self::Unreadable { item } => Some(item),
+            Self::Stripped { .. } | Self::Nameless(_) | Self::Cut { .. } => None,
+        }
+    }
+
     /// Writes it to the log.
     pub(super) fn log(&self, server: &str, kind: Kind) {
         let kind = kind.as_str();

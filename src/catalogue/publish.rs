@@ -103,6 +103,19 @@ impl Published {
         self.items.iter().map(|item| &*item.native).collect()
     }
 
+    /// Every native name that the server listed, seen or not, in no order.
+    pub fn listed(&self) -> impl Iterator<Item = &str> {
+        let items = self.items.iter().map(|item| &*item.native);
+        items
+            .chain(self.hidden.iter().map(|name| &**name))
+            .chain(self.faults.iter().filter_map(Fault::left_out))
+    }
+
+    /// Whether the whole list is known.
+    pub fn is_whole(&self) -> bool {
+        !self.faults.iter().any(|fault| matches!(fault, Fault::Cut { .. }))
+    }
+
     /// Whether it may still be used without asking again (L-20).
     pub fn is_fresh(&self, now: Instant) -> bool {
         now < self.received + self.hints.ttl
@@ -161,3 +174,6 @@ fn schema(item: &Item) -> Option<Option<Span>> {
 fn unreadable(item: &Item) -> Fault {
     Fault::Unreadable { item: item.native.clone() }
 }
+
+#[cfg(test)]
+mod tests;
