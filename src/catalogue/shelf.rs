@@ -202,20 +202,20 @@ impl Shelf {
     pub(super) fn keep(self: &Arc<Self>) {
         let shelf = Arc::clone(self);
         self.tasks.spawn("first walk", async move {
-            loop {
-                let mut reached = true;
-                for kind in Kind::ALL {
-                    reached &=
-                        shelf.known(kind).is_some() || matches!(shelf.refresh(kind).await, Some(Ok(_)));
-                    if !reached {
-                        break;
-                    }
-                }
-                if reached || Arc::strong_count(&shelf) == 1 {
-                    return;
-                }
+            while !shelf.walk_unknown().await && Arc::strong_count(&shelf) > 1 {
                 tokio::time::sleep(shelf.server.retry_in().max(Duration::from_millis(100))).await;
             }
         });
+    }
+
+    /// Walks each kind of which nothing is known; false when one is not to be had.
+    async fn walk_unknown(self: &Arc<Self>) -> bool {
+        for kind in Kind::ALL {
+            let known = self.known(kind).is_some() || matches!(self.refresh(kind).await, Some(Ok(_)));
+            if !known {
+                return false;
+            }
+        }
+        true
     }
 }

@@ -71,7 +71,8 @@ fn server_block(out: &mut String, server: &ServerPart, style: Style) {
     }
     parts.extend(server.info.as_ref().and_then(|info| {
         let name = info.name.as_deref().or(info.title.as_deref())?;
-        Some(clean(&[name, info.version.as_deref().unwrap_or_default()].join(" ").trim_end().to_owned()))
+        let version = info.version.as_deref().unwrap_or_default();
+        Some(clean(format!("{name} {version}").trim_end()))
     }));
     parts.push(clean(&server.target));
     parts.extend(server.took_ms.map(|took| format!("{took} ms")));
