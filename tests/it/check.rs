@@ -327,6 +327,22 @@ fn a_server_that_accepts_and_says_nothing_costs_its_own_deadline_only() {
 }
 
 #[test]
+fn g64_a_process_that_ends_itself_on_the_modern_greeting_gets_the_handshake_as_the_gateway_does_it() {
+    let folder = Folder::new("");
+    let script = SLOPPY.replace(
+        r#"printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"?"}}\n' "$id""#,
+        "exit 1",
+    );
+    assert_ne!(script, SLOPPY);
+    let config = sloppy(&folder, "");
+    folder.write("sloppy.sh", &script);
+    folder.write("gatehouse.toml", &config);
+    let (_, document) = folder.json(&[]);
+    let server = &document["servers"][0];
+    assert_eq!((&server["state"], &server["era"]), (&"up".into(), &"legacy".into()), "{document}");
+}
+
+#[test]
 fn more_than_thirty_tools_are_a_hint_that_fails_nobody() {
     let config = stdio("many", &["gatehouse", "demo", "--stdio", "--tools", "19", "--page", "7"]);
     let (code, document) = Folder::new(&config).json(&["--strict"]);

@@ -141,7 +141,7 @@ fn the_document_has_the_members_it_is_documented_with() {
     assert_eq!(
         keys(server),
         "capabilities era findings info name owner prompts reason required resources state target templates \
-         tools took_ms version"
+         took_ms tools version"
     );
     assert_eq!(keys(&server["tools"]), "allowed denied listed state");
     assert_eq!(keys(&server["info"]), "name title version");
