@@ -34,7 +34,8 @@ impl Core {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let gateway = build(&config, &tasks, &metrics, &budget)?;
+        // What a running gateway keeps on disk is neither asked nor touched.
+        let gateway = build(&config, &tasks, &metrics, &budget, None)?;
         Ok(Self { gateway, tasks })
     }
 

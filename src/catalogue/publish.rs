@@ -32,6 +32,14 @@ pub struct Published {
     pub hints: Hints,
     /// Whether the server has this kind at all; if not, the snapshot says nothing about freshness.
     pub offered: bool,
+    /// The slot's generation when the walk began.
+    pub(super) generation: u64,
+    /// How often the server had told of a change of this list when the walk began.
+    pub announced: u64,
+    /// Whether it comes from disk: then it only stands in for a server that does not answer.
+    pub(super) restored: bool,
+    /// Until when it may stand in for a server that does not answer (L-26).
+    pub(super) stale_until: Instant,
 }
 
 /// One item that may be seen, before it gets its exposed name.
@@ -50,14 +58,19 @@ pub struct PublishedItem {
 impl Published {
     /// A snapshot without items, received now.
     pub fn new(hints: Hints, offered: bool) -> Self {
+        let received = Instant::now();
         Self {
             id: super::next_snapshot(),
             items: Vec::new(),
             hidden: Vec::new(),
             faults: Vec::new(),
-            received: Instant::now(),
+            received,
             hints,
             offered,
+            generation: 0,
+            announced: 0,
+            restored: false,
+            stale_until: received + hints.ttl,
         }
     }
 

@@ -32,7 +32,9 @@ fn published(natives: &[&str]) -> Published {
         bindings: Arc::default(),
         timeout: None,
     };
-    Published { items: natives.iter().map(item).collect(), ..Published::new(Hints::NONE, true) }
+    let mut list = Published::new(Hints::NONE, true);
+    list.items = natives.iter().map(item).collect();
+    list
 }
 
 fn known(published: Published) -> Listed {
