@@ -17,6 +17,11 @@ impl Parts {
         Self::default()
     }
 
+    /// No bytes yet, with room for so many pieces.
+    pub fn with_capacity(pieces: usize) -> Self {
+        Self { pieces: Vec::with_capacity(pieces), len: 0 }
+    }
+
     /// Appends a piece; empty ones are dropped.
     pub fn push(&mut self, piece: impl Into<Bytes>) {
         let piece = piece.into();
@@ -81,6 +86,13 @@ impl Edits {
         Self::default()
     }
 
+    /// A copy that takes `more` edits without growing.
+    pub fn copy_for(&self, more: usize) -> Self {
+        let mut list = Vec::with_capacity(self.list.len() + more);
+        list.extend_from_slice(&self.list);
+        Self { list }
+    }
+
     /// Replaces the bytes of `span`.
     pub fn replace(&mut self, span: Span, with: impl Into<Bytes>) {
         self.list.push((span, with.into()));
@@ -111,9 +123,7 @@ impl Edits {
             let span = match (first.checked_sub(1), members.get(last + 1)) {
                 // All before the run go as well only if the run starts at 0: then take the comma behind it.
                 (None, Some(next)) => Span { start: members[first].key.start, end: next.key.start },
-                (Some(before), _) => {
-                    Span { start: members[before].value.end, end: members[last].value.end }
-                }
+                (Some(before), _) => Span { start: members[before].value.end, end: members[last].value.end },
                 (None, None) => Span { start: members[first].key.start, end: members[last].value.end },
             };
             self.replace(span, Bytes::new());
@@ -122,9 +132,20 @@ impl Edits {
     }
 
     /// The bytes of `whole` with all edits inside it applied. Edits must not overlap.
-    pub fn apply(mut self, body: &Bytes, whole: Span) -> Parts {
+    pub fn apply(self, body: &Bytes, whole: Span) -> Parts {
+        let mut parts = Parts::with_capacity(self.pieces());
+        self.apply_to(&mut parts, body, whole);
+        parts
+    }
+
+    /// The most pieces that applying gives.
+    pub const fn pieces(&self) -> usize {
+        self.list.len() * 2 + 1
+    }
+
+    /// [`Edits::apply`] at the end of `parts`.
+    pub fn apply_to(mut self, parts: &mut Parts, body: &Bytes, whole: Span) {
         self.list.sort_by_key(|(span, _)| (span.start, span.end));
-        let mut parts = Parts { pieces: Vec::with_capacity(self.list.len() * 2 + 1), len: 0 };
         let mut at = whole.start;
         for (span, with) in self.list {
             debug_assert!(span.start >= at && span.end <= whole.end, "overlapping edits");
@@ -133,6 +154,5 @@ impl Edits {
             at = span.end;
         }
         parts.push(body.slice(at as usize..whole.end as usize));
-        parts
     }
 }
