@@ -49,7 +49,7 @@ fn request(body: &Bytes) -> Request {
         edits,
         retry: Retry::default(),
         hop: Hop { capabilities: r#"{"elicitation":{}}"#.to_owned(), ..Hop::default() },
-        name: Some("tool_0000".to_owned()),
+        name: Request::name_value("tool_0000"),
         param_headers: Vec::new(),
     }
 }

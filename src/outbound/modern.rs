@@ -32,7 +32,7 @@ pub fn body(request: &Request, id: u64, version: &str, client: &str) -> Parts {
 
 /// The headers that mirror the body (H-58: derived from what is sent, never copied).
 pub fn headers(request: &Request, version: &str) -> HeaderMap {
-    let mut headers = standard_headers(request.method, version, request.name.as_deref());
+    let mut headers = standard_headers(request.method, version, request.name.as_ref());
     for (name, value) in &request.param_headers {
         headers.insert(name.clone(), value.clone());
     }
@@ -45,12 +45,12 @@ pub fn headers(request: &Request, version: &str) -> HeaderMap {
     headers
 }
 
-fn standard_headers(method: Method, version: &str, name: Option<&str>) -> HeaderMap {
+fn standard_headers(method: Method, version: &str, name: Option<&HeaderValue>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     insert(&mut headers, header::PROTOCOL_VERSION, version);
     headers.insert(HeaderName::from_static(header::METHOD), HeaderValue::from_static(method.as_str()));
     if let (Some(_), Some(name)) = (method.name_field(), name) {
-        insert(&mut headers, header::NAME, &header::encode(name));
+        headers.insert(HeaderName::from_static(header::NAME), name.clone());
     }
     headers
 }

@@ -5,6 +5,7 @@ use http::{HeaderName, HeaderValue};
 
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
+use crate::protocol::header;
 use crate::protocol::items::push_json_string;
 use crate::protocol::message;
 use crate::protocol::method::Method;
@@ -28,8 +29,8 @@ pub struct Request {
     pub retry: Retry,
     /// What goes into `_meta`.
     pub hop: Hop,
-    /// The native name or URI for `Mcp-Name`.
-    pub name: Option<String>,
+    /// `Mcp-Name`: the native name or URI, see [`Request::name_value`].
+    pub name: Option<HeaderValue>,
     /// `Mcp-Param-*`, derived from the arguments sent (H-54).
     pub param_headers: Vec<(HeaderName, HeaderValue)>,
 }
@@ -77,12 +78,18 @@ impl Request {
         })
     }
 
+    /// What `Mcp-Name` says for a native name or URI (H-41).
+    pub fn name_value(native: &str) -> Option<HeaderValue> {
+        // Encoded it is always a header value.
+        HeaderValue::from_str(&header::encode(native)).ok()
+    }
+
     /// The message with this `_meta` and, where the dialect knows them, the answers of a retry.
     pub fn message(&self, id: u64, meta: String, keep_retry: bool) -> Parts {
         let mut edits = self.edits.copy_for(4);
         match self.meta {
             Some(span) => edits.replace(span, meta),
-            None => edits.append(&self.params, &format!("\"_meta\":{meta}")),
+            None => edits.append(&self.params, format!("\"_meta\":{meta}")),
         }
         let mut gone = Vec::new();
         if let Some(at) = self.retry.state_at {

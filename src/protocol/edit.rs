@@ -105,9 +105,12 @@ impl Edits {
 
     /// Appends `"key":value` as the last member of `object`; `member` is that text without a comma.
     /// Call at most once an object, and do not remove all of its members in the same list.
-    pub fn append(&mut self, object: &Object, member: &str) {
-        let text = if object.members.is_empty() { member.to_owned() } else { format!(",{member}") };
-        self.insert(object.span.end - 1, text);
+    pub fn append(&mut self, object: &Object, member: impl Into<Bytes>) {
+        let at = object.span.end - 1;
+        if !object.members.is_empty() {
+            self.insert(at, Bytes::from_static(b","));
+        }
+        self.insert(at, member);
     }
 
     /// Removes the members at these positions (ascending) with the commas that belong to them.
@@ -145,6 +148,7 @@ impl Edits {
 
     /// [`Edits::apply`] at the end of `parts`.
     pub fn apply_to(mut self, parts: &mut Parts, body: &Bytes, whole: Span) {
+        // Stable: edits of one place keep their order.
         self.list.sort_by_key(|(span, _)| (span.start, span.end));
         let mut at = whole.start;
         for (span, with) in self.list {

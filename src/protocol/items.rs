@@ -83,7 +83,7 @@ pub fn with_members(json: &Bytes, replace: &[(&str, String)]) -> Result<Parts, O
         }
     }
     if !appended.is_empty() {
-        edits.append(&object, &appended.join(","));
+        edits.append(&object, appended.join(","));
     }
     Ok(edits.apply(json, whole))
 }
