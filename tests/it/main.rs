@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
 
 mod headers;
+mod isolation;
 mod params;
 mod probing;
 mod smoke;
