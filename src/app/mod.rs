@@ -1,6 +1,7 @@
 //! Owns everything: builds the rooms bottom-up, binds the sockets, and takes it all down again.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,10 @@ use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 
+mod core;
 mod shutdown;
+
+pub use core::Core;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -58,7 +62,8 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let gateway = Arc::new(build(&config, &tasks, &metrics, &budget)?);
+        let gateway =
+            Arc::new(build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?);
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
 
@@ -94,19 +99,20 @@ impl App {
     }
 }
 
-/// The core over its servers; starting is the first reconciliation.
+/// The core over its servers; starting is the first reconciliation. Catalogues last in `state_dir`.
 fn build(
     config: &Arc<Config>,
     tasks: &Tasks,
     metrics: &Arc<Metrics>,
     budget: &Budget,
+    state_dir: Option<&Path>,
 ) -> anyhow::Result<Gateway> {
     let servers = Servers::new(tasks.clone(), Arc::clone(metrics), budget.clone());
     let catalogue = Catalogue::new(tasks.clone(), Arc::clone(metrics));
     let list = servers.reconcile(config)?;
     let gateway = &config.gateway;
     let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
-    let shelves = catalogue.reconcile(&list, rules);
+    let shelves = catalogue.reconcile(&list, rules, state_dir);
     let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
     let sealer = Sealer::new(&keys).unwrap_or_else(|| {
         tracing::info!("gateway.keys is empty: sealed handles end with this process");
@@ -129,11 +135,16 @@ fn guard(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Guard> {
     Ok(Guard::new(hosts, origins, &public_url(config, bound)?, bound))
 }
 
-/// Operators and health checks come by address (F-050): any host on a public address, local names on loopback.
+/// Operators and health checks come by address (F-050): any host on a public address; on loopback local names,
+/// also where `allowed_hosts` names others for the clients.
 fn admin_guard(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Guard> {
-    let any = ["*".to_owned()];
-    let hosts = if bound.ip().is_loopback() { config.allowed_hosts.as_deref() } else { Some(&any[..]) };
-    Ok(Guard::new(hosts, None, &public_url(config, bound)?, bound))
+    let and = |more: &[&str]| more.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+    let hosts = match &config.allowed_hosts {
+        _ if !bound.ip().is_loopback() => Some(and(&["*"])),
+        Some(listed) => Some([&listed[..], &and(&["localhost", "127.0.0.1", "[::1]"])].concat()),
+        None => None,
+    };
+    Ok(Guard::new(hosts.as_deref(), None, &public_url(config, bound)?, bound))
 }
 
 /// `admin` and `inbound` are strangers: the check is handed over.

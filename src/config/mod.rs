@@ -83,6 +83,8 @@ pub struct Gateway {
     pub max_ttl: Duration,
     /// `stale_if_error`: how long an expired list may stand in for a dead server's.
     pub stale_if_error: Duration,
+    /// `page_size` of lists towards clients; 0: whole lists.
+    pub page_size: usize,
     /// `max_body` of a request, in bytes.
     pub max_body: usize,
     /// `max_header`: all request headers together, in bytes.
@@ -165,6 +167,8 @@ pub struct Server {
     pub cache_public: bool,
     /// `expose_errors`: show messages of a server's internal errors.
     pub expose_errors: bool,
+    /// `extensions`: ids of extensions let through besides those the gateway knows.
+    pub extensions: Vec<String>,
     /// `tools.allow`, `tools.deny`
     pub tools: Filter,
     /// `prompts.allow`, `prompts.deny`

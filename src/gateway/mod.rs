@@ -16,11 +16,13 @@ mod invoke;
 mod list;
 mod listen;
 pub mod names;
+mod pages;
 mod read;
 mod record;
 mod relay;
 pub mod snapshot;
 mod state;
+mod tasks;
 pub mod view;
 
 pub use error::GatewayError;
@@ -153,11 +155,14 @@ impl Gateway {
             Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
                 // The match arm and the table agree; a method that lists nothing cannot get here.
                 let Some(kind) = call.method.lists() else { return Err(GatewayError::UnknownMethod) };
-                self.list(snapshot, endpoint, kind).await
+                self.list(call, kind).await
             }
             Method::ToolsCall | Method::PromptsGet => self.invoke(call, outlet, record).await,
             Method::ResourcesRead => self.read(call, outlet, record).await,
             Method::Complete => self.complete(call, outlet, record).await,
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+                self.task(call, outlet, record).await
+            }
             // A stream, not a call: `listen` serves it.
             Method::Listen => Err(GatewayError::UnknownMethod),
         }

@@ -136,8 +136,7 @@ async fn f_094_servers_that_come_later_appear_without_a_restart() {
     }
     let lost = gateway.send(call("a_t", "{}")).await;
     assert_eq!(lost.result()["isError"], true);
-    gateway.signal(nix::sys::signal::Signal::SIGTERM);
-    stream.end_without_notice().await;
+    tokio::join!(gateway.stop(), stream.end_without_notice());
 }
 
 /// Covers: F-094 (c): a first list that fails is no empty list.

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+mod watch;
+
 use super::request::Request;
 use super::server::Peer;
 use super::wire::Wire;
