@@ -10,6 +10,7 @@ use crate::support::client::Reply;
 use crate::support::exchange::Answer;
 use crate::support::feed::{Stream, names};
 use crate::support::gateway::{Gateway, Setup};
+use crate::support::measure::measured;
 use crate::support::request::{call, mcp};
 use crate::support::server::{Offer, Server};
 use crate::support::tcp::{Gate, Hole, Mode, dies_after};
@@ -78,7 +79,7 @@ async fn f_011_five_bad_servers_and_a_good_one() {
     assert!(list.result()["ttlMs"].as_u64().unwrap() <= 5000, "an incomplete list is not kept: {list:?}");
     // Its own deadline, and never the sum of theirs.
     assert!(took < Duration::from_secs(25), "{took:?}");
-    println!("a list beside {} bad servers took {took:?}", bad.len());
+    measured("a list beside six bad servers took", took);
 
     let mut connection = gateway.connect().await;
     for _ in 0..100 {

@@ -6,6 +6,7 @@
 
 mod allowed;
 mod bounds;
+mod cancel;
 mod capabilities;
 mod check;
 mod door;
@@ -16,6 +17,7 @@ mod headers;
 mod isolation;
 mod lists;
 mod names;
+mod pages;
 mod params;
 mod probing;
 mod rounds;
