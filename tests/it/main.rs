@@ -8,6 +8,7 @@ mod allowed;
 mod bounds;
 mod capabilities;
 mod check;
+mod check;
 mod door;
 mod downstream;
 mod errors;
