@@ -1,5 +1,6 @@
 //! What is known of one server: fresh, stale or missing; asked for once however many want it (L-20..L-28).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,10 +8,14 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
+use super::Catalogue;
 use super::hints::{Hints, Scope};
 use super::publish::Published;
+use super::reads::Reads;
+use super::store::Store;
 use super::walk::{self, Walked};
-use crate::outbound::{OutboundError, Server};
+use super::watch::{self, Watch};
+use crate::outbound::{Failure, OutboundError, Server};
 use crate::protocol::method::Kind;
 use crate::tasks::{Flight, Tasks};
 use crate::telemetry::Metrics;
@@ -52,6 +57,11 @@ pub struct Shelf {
     pub server: Arc<Server>,
     pub(super) rules: Rules,
     slots: [Slot; Kind::ALL.len()],
+    /// What it tells of changes.
+    pub watch: Watch,
+    /// Resources read from it.
+    pub reads: Reads,
+    store: Option<Store>,
     tasks: Tasks,
     metrics: Arc<Metrics>,
 }
@@ -62,17 +72,64 @@ struct Slot {
     flight: Flight<Result<Arc<Published>, OutboundError>>,
     /// Raised by whatever makes a running walk's result old (L-28).
     generation: AtomicU64,
+    /// Changes of this list the server told of.
+    announced: AtomicU64,
 }
 
 /// A list fetched after this long may be asked for again on suspicion (L-27, H-52).
 pub const SUSPICION: Duration = Duration::from_secs(10);
+/// How long a list without hints is fresh where its changes are told (`server.ttl`).
+const WATCHED_TTL: Duration = Duration::from_secs(60);
+/// How long a first walk waits until it is known whether changes are told.
+const SETTLE: Duration = Duration::from_millis(500);
 /// How long "it has no prompts" holds before the server is asked again.
 const ABSENT_TTL: Duration = Duration::from_secs(60);
 
 impl Shelf {
-    pub(super) fn new(server: Arc<Server>, rules: Rules, tasks: Tasks, metrics: Arc<Metrics>) -> Self {
-        metrics.missing(&server.name).set(1);
-        Self { server, rules, slots: Default::default(), tasks, metrics }
+    pub(super) fn new(
+        server: Arc<Server>,
+        rules: Rules,
+        watch: Watch,
+        shared: &Catalogue,
+        state_dir: Option<&Path>,
+    ) -> Self {
+        shared.metrics.missing(&server.name).set(1);
+        let shelf = Self {
+            store: state_dir.map(|folder| Store::new(folder, &server.config)),
+            server,
+            rules,
+            slots: Default::default(),
+            watch,
+            reads: Reads::new(),
+            tasks: shared.tasks.clone(),
+            metrics: Arc::clone(&shared.metrics),
+        };
+        Kind::ALL.into_iter().for_each(|kind| shelf.restore(kind));
+        shelf
+    }
+
+    /// What was known before a restart stands in until the server answers.
+    fn restore(&self, kind: Kind) {
+        let Some(restored) = self.store.as_ref().and_then(|store| store.load(kind)) else { return };
+        let hints = self.hints(kind, &restored.walked);
+        let left = (hints.ttl + self.rules.stale_if_error).saturating_sub(restored.age);
+        if left.is_zero() {
+            return;
+        }
+        let mut published = Published::from_walk(&self.server.config, kind, restored.walked, hints);
+        published.restored = true;
+        published.stale_until = Instant::now() + left;
+        self.keep_snapshot(kind, published);
+    }
+
+    /// Writes a walk to disk, behind everybody's back.
+    fn save(&self, kind: Kind, walked: &Walked) {
+        let Some(store) = self.store.clone() else { return };
+        let Some(content) = store.encode(walked) else { return };
+        self.tasks.spawn("save catalogue", async move {
+            // A failure is logged where it happens; a cancelled one leaves the old file.
+            let _ = tokio::task::spawn_blocking(move || store.save(kind, &content)).await;
+        });
     }
 
     const fn slot(&self, kind: Kind) -> &Slot {
@@ -87,7 +144,7 @@ impl Shelf {
     /// What the server offers: from memory while fresh, else asked for, waiting at most `list_timeout`.
     pub async fn look_up(self: &Arc<Self>, kind: Kind) -> Lookup {
         let known = self.known(kind);
-        if let Some(known) = known.as_ref().filter(|k| k.is_fresh(Instant::now())) {
+        if let Some(known) = known.as_ref().filter(|k| self.is_fresh(kind, k)) {
             self.metrics.cache(kind.as_str(), "hit");
             return Lookup::Fresh(Arc::clone(known));
         }
@@ -96,9 +153,7 @@ impl Shelf {
             self.metrics.cache(kind.as_str(), "miss");
             return Lookup::Fresh(fresh);
         }
-        let usable = |known: &Arc<Published>| {
-            known.received + known.hints.ttl + self.rules.stale_if_error > Instant::now()
-        };
+        let usable = |known: &Arc<Published>| known.stale_until > Instant::now();
         match known.filter(usable) {
             Some(stale) => {
                 self.metrics.cache(kind.as_str(), "stale");
@@ -109,6 +164,41 @@ impl Shelf {
                 Lookup::Missing
             }
         }
+    }
+
+    /// Whether nothing newer is to be expected: in time, and no change told since it was walked.
+    fn is_fresh(&self, kind: Kind, known: &Published) -> bool {
+        let current = self.slot(kind).generation.load(Ordering::Acquire);
+        !known.restored && known.generation == current && known.is_fresh(Instant::now())
+    }
+
+    /// What is known is old from now on, and so is what a running walk brings (L-24, L-28).
+    pub(super) fn invalidate(&self, kind: Kind) {
+        self.slot(kind).generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Asks the server in the background; a few times, if it fails.
+    pub(super) fn refetch(self: &Arc<Self>, kind: Kind) {
+        let shelf = Arc::clone(self);
+        self.tasks.spawn("refetch", async move {
+            for pause in [1, 5, 0] {
+                match shelf.refresh(kind).await {
+                    Some(Err(_)) => tokio::time::sleep(Duration::from_secs(pause)).await,
+                    _ => return,
+                }
+            }
+        });
+    }
+
+    /// A notice of this server came in.
+    pub(super) fn count_change(&self, kind: Kind) {
+        self.slot(kind).announced.fetch_add(1, Ordering::AcqRel);
+        self.metrics.list_changed(&self.server.name, kind.as_str(), "in");
+    }
+
+    /// Reads of a resource, and of its parts, are old.
+    pub(super) fn forget_reads(&self, uri: &str) {
+        self.reads.forget(uri);
     }
 
     /// Asks the server, once for all who want to know. `None` while stopping.
@@ -125,7 +215,7 @@ impl Shelf {
         if current.as_ref().map(|k| k.id) != seen {
             return current.is_some();
         }
-        let recent = current.is_some_and(|k| k.received + SUSPICION > Instant::now());
+        let recent = current.is_some_and(|k| !k.restored && k.received + SUSPICION > Instant::now());
         if recent {
             return false;
         }
@@ -135,23 +225,33 @@ impl Shelf {
 
     async fn fetch(&self, kind: Kind) -> Result<Arc<Published>, OutboundError> {
         let slot = self.slot(kind);
-        loop {
-            let generation = slot.generation.load(Ordering::Acquire);
-            let peer = self.server.peer().await?;
-            let published = if peer.offer.lists(kind) {
-                let walked = walk::walk(&self.server, kind).await?;
-                self.report(kind, &walked);
-                let hints = self.hints(&walked);
-                Published::from_walk(&self.server.config, kind, walked, hints)
-            } else {
-                Published::nothing(Hints { ttl: ABSENT_TTL, scope: Scope::Public })
-            };
-            if slot.generation.load(Ordering::Acquire) != generation {
-                // Overtaken by a change: what was walked may be the state before it.
-                continue;
-            }
-            return Ok(self.keep_snapshot(kind, published));
+        let peer = self.server.peer().await?;
+        if slot.known.load().as_ref().is_none_or(|known| known.restored) {
+            // Walked after its changes are told, one walk is enough.
+            self.watch.settled(SETTLE).await;
         }
+        // Endless changes do not make a walk endless: the last one is kept as what it is, old.
+        for last in [false, false, true] {
+            let generation = slot.generation.load(Ordering::Acquire);
+            let announced = slot.announced.load(Ordering::Acquire);
+            let mut published = if peer.offer.lists(kind) {
+                let walked = walk::walk(&self.server, kind).await?;
+                let hints = self.hints(kind, &walked);
+                self.save(kind, &walked);
+                let published = Published::from_walk(&self.server.config, kind, walked, hints);
+                self.report(kind, &published);
+                published
+            } else {
+                Published::new(Hints { ttl: ABSENT_TTL, scope: Scope::Public }, false)
+            };
+            published.generation = generation;
+            published.announced = announced;
+            published.stale_until += self.rules.stale_if_error;
+            if last || slot.generation.load(Ordering::Acquire) == generation {
+                return Ok(self.keep_snapshot(kind, published));
+            }
+        }
+        Err(OutboundError::new(Arc::clone(&self.server.name), Failure::Malformed("lists"), true))
     }
 
     /// Stores a snapshot; one that says the same as the last keeps its number, so views stay built.
@@ -166,18 +266,22 @@ impl Shelf {
         }
         let name = &*self.server.name;
         self.metrics.catalogue(name, kind.as_str(), published.items.len());
-        if kind == Kind::Tools {
+        if kind == Kind::Tools && !published.restored {
             self.metrics.missing(name).set(0);
         }
         let published = Arc::new(published);
-        slot.known.store(Some(Arc::clone(&published)));
+        let old = slot.known.swap(Some(Arc::clone(&published)));
+        if old.is_none_or(|old| old.id != published.id || old.announced != published.announced) {
+            self.watch.tell();
+        }
         published
     }
 
-    fn hints(&self, walked: &Walked) -> Hints {
+    fn hints(&self, kind: Kind, walked: &Walked) -> Hints {
         let config = &self.server.config;
+        let unsaid = if self.watch.tells(kind) { WATCHED_TTL } else { Duration::ZERO };
         let fallback = Hints {
-            ttl: config.ttl.unwrap_or_default(),
+            ttl: config.ttl.unwrap_or(unsaid),
             scope: if config.cache_public { Scope::Public } else { Scope::Private },
         };
         let read = |(ttl, scope): &(Option<Box<str>>, Option<Box<str>>)| {
@@ -187,35 +291,18 @@ impl Shelf {
         pages.reduce(Hints::merge).unwrap_or(fallback)
     }
 
-    fn report(&self, kind: Kind, walked: &Walked) {
-        let (server, kind) = (&*self.server.name, kind.as_str());
-        if let Some(reason) = walked.cut {
-            tracing::warn!(server, kind, reason, items = walked.items.len(), "list cut short");
-            self.metrics.violation(server, "list_cut");
-        }
-        if walked.skipped > 0 {
-            tracing::warn!(server, kind, count = walked.skipped, "items without a usable name");
-            self.metrics.violation(server, "item");
+    fn report(&self, kind: Kind, published: &Published) {
+        let server = &*self.server.name;
+        for fault in &published.faults {
+            fault.log(server, kind);
+            if let Some(label) = fault.violation() {
+                self.metrics.violation(server, label);
+            }
         }
     }
 
-    /// Walks everything once in the background, again and again until the server was reached.
+    /// Watches the server from now on; the first thing done is a walk of everything.
     pub(super) fn keep(self: &Arc<Self>) {
-        let shelf = Arc::clone(self);
-        self.tasks.spawn("first walk", async move {
-            loop {
-                let mut reached = true;
-                for kind in Kind::ALL {
-                    reached &= matches!(shelf.refresh(kind).await, Some(Ok(_)));
-                    if !reached {
-                        break;
-                    }
-                }
-                if reached || Arc::strong_count(&shelf) == 1 {
-                    return;
-                }
-                tokio::time::sleep(shelf.server.retry_in().max(Duration::from_millis(100))).await;
-            }
-        });
+        self.tasks.spawn("watch", watch::keep(Arc::downgrade(self)));
     }
 }

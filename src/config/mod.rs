@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use url::Url;
 
+use crate::protocol::method::Kind;
+
 mod check;
 mod expand;
 mod file;
@@ -81,6 +83,8 @@ pub struct Gateway {
     pub max_ttl: Duration,
     /// `stale_if_error`: how long an expired list may stand in for a dead server's.
     pub stale_if_error: Duration,
+    /// `page_size` of lists towards clients; 0: whole lists.
+    pub page_size: usize,
     /// `max_body` of a request, in bytes.
     pub max_body: usize,
     /// `max_header`: all request headers together, in bytes.
@@ -101,6 +105,8 @@ pub struct Gateway {
     pub idle_timeout: Duration,
     /// `keepalive_interval`: comments on quiet event streams (H-73).
     pub keepalive_interval: Duration,
+    /// `max_streams`: streams of changes one principal may hold open.
+    pub max_streams: usize,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -161,6 +167,8 @@ pub struct Server {
     pub cache_public: bool,
     /// `expose_errors`: show messages of a server's internal errors.
     pub expose_errors: bool,
+    /// `extensions`: ids of extensions let through besides those the gateway knows.
+    pub extensions: Vec<String>,
     /// `tools.allow`, `tools.deny`
     pub tools: Filter,
     /// `prompts.allow`, `prompts.deny`
@@ -335,6 +343,16 @@ pub enum LogFormat {
 }
 
 impl Server {
+    /// Whether nothing of this kind is held back or changed by the operator.
+    pub fn shows_all(&self, kind: Kind) -> bool {
+        let open = |filter: &Filter| filter.deny.patterns().is_empty() && filter.allow.patterns() == ["*"];
+        match kind {
+            Kind::Tools => open(&self.tools) && self.overrides.is_empty(),
+            Kind::Prompts => open(&self.prompts),
+            Kind::Resources | Kind::Templates => open(&self.resources),
+        }
+    }
+
     /// Life and publicity of results that carry no hints (L-42).
     pub fn fallback_hints(&self) -> (Duration, bool) {
         (self.ttl.unwrap_or_default(), self.cache_public)

@@ -1,6 +1,7 @@
 //! `server/discover`: what this caller is offered, answered by us, never a refusal because a server is down
 //! (L-01..L-06, design §5).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::snapshot::{Endpoint, Snapshot};
@@ -8,7 +9,8 @@ use super::{Gateway, GatewayError};
 use crate::outbound::Peer;
 use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
-use crate::protocol::meta;
+use crate::protocol::meta::{self, TASKS, UI};
+use crate::protocol::method::Kind;
 use crate::protocol::version::MODERN;
 
 /// Most bytes of one server's instructions, and of all together (F-014).
@@ -17,6 +19,8 @@ const ALL_TEXTS: usize = 64 * 1024;
 /// The life of the answer while all servers are known, and while some are not.
 const TTL_MS: u32 = 60_000;
 const TTL_MS_UNKNOWN: u32 = 5_000;
+/// Lists whose changes can be told; templates have no notice of their own (S-37).
+const LISTED: [Kind; 3] = [Kind::Tools, Kind::Prompts, Kind::Resources];
 /// What endpoints of several servers always declare: they answer empty where no server has it.
 const MERGED: [&str; 5] = ["tools", "prompts", "resources", "completions", "logging"];
 
@@ -28,16 +32,25 @@ impl Gateway {
     ) -> Result<Parts, GatewayError> {
         let peers = self.peers(endpoint).await;
         let ttl = if peers.iter().all(Option::is_some) { TTL_MS } else { TTL_MS_UNKNOWN };
+        let tells = told(endpoint, &peers);
+        let settings = |capability: &str| {
+            let kind = LISTED.into_iter().find(|kind| kind.as_str() == capability);
+            let mut flags = Vec::new();
+            flags.extend(kind.filter(|k| tells.lists.contains(k)).map(|_| "\"listChanged\":true"));
+            flags.extend((capability == "resources" && tells.updates).then_some("\"subscribe\":true"));
+            flags.join(",")
+        };
         let capabilities: Vec<String> = capabilities(endpoint, &peers)
             .into_iter()
-            .map(|capability| format!("\"{capability}\":{{}}"))
+            .map(|capability| format!("\"{capability}\":{{{}}}", settings(capability)))
             .collect();
+        let extensions = extensions(endpoint, &peers);
         let instructions = instructions(snapshot, endpoint, &peers)
             .map(|text| format!(",\"instructions\":{}", json_string(&text)))
             .unwrap_or_default();
         let mut parts = Parts::new();
         parts.push(format!(
-            "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}}}{instructions},\
+            "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}{extensions}}}{instructions},\
              \"ttlMs\":{ttl},\"cacheScope\":\"public\",\"_meta\":{{\"{}\":",
             capabilities.join(","),
             meta::SERVER_INFO
@@ -45,6 +58,11 @@ impl Gateway {
         parts.push(snapshot.server_info.clone());
         parts.push(bytes::Bytes::from_static(b"}}"));
         Ok(parts)
+    }
+
+    /// What clients of this endpoint can be told of.
+    pub(super) async fn tells(&self, endpoint: &Endpoint) -> Tells {
+        told(endpoint, &self.peers(endpoint).await)
     }
 
     /// Whether methods behind a capability exist at this endpoint (M-30).
@@ -69,6 +87,26 @@ impl Gateway {
     }
 }
 
+/// Changes that clients can be told of (S-30).
+pub(super) struct Tells {
+    /// Lists.
+    pub(super) lists: Vec<Kind>,
+    /// Updates of resources.
+    pub(super) updates: bool,
+}
+
+fn told(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Tells {
+    let known = || peers.iter().flatten();
+    let lists = match peers {
+        [Some(peer)] if !endpoint.config.prefix => {
+            LISTED.into_iter().filter(|kind| peer.offer.tells_changes(*kind)).collect()
+        }
+        // Servers come and go, so every list can change.
+        _ => LISTED.to_vec(),
+    };
+    Tells { lists, updates: known().any(|peer| peer.offer.tells_updates()) }
+}
+
 fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'static str> {
     match peers {
         // What a direct connection shows, the gateway shows.
@@ -76,6 +114,34 @@ fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'stati
             MERGED.into_iter().filter(|capability| peer.offer.has(capability)).collect()
         }
         _ => MERGED.to_vec(),
+    }
+}
+
+/// The extensions that callers can use here, each with the settings its servers agree on (M-90): those we
+/// relay ourselves, and those the operator lets through.
+fn extensions(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> String {
+    let mut merged: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
+    for (shelf, peer) in endpoint.members.iter().zip(peers) {
+        let Some(peer) = peer else { continue };
+        let admitted = shelf.server.config.extensions.iter().map(String::as_str);
+        for id in [TASKS, UI].into_iter().chain(admitted) {
+            let Some(settings) = peer.offer.extension(id) else { continue };
+            match merged.get_mut(id) {
+                Some(common) => keep_common(common, settings),
+                None => drop(merged.insert(id, settings.clone())),
+            }
+        }
+    }
+    if merged.is_empty() {
+        return String::new();
+    }
+    format!(",\"extensions\":{}", serde_json::json!(merged))
+}
+
+/// Leaves the members in which two servers' settings agree.
+fn keep_common(common: &mut serde_json::Value, other: &serde_json::Value) {
+    if let Some(members) = common.as_object_mut() {
+        members.retain(|key, value| other.get(key) == Some(value));
     }
 }
 

@@ -7,18 +7,22 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 mod digest;
 mod discover;
 pub mod error;
 mod invoke;
 mod list;
+mod listen;
 pub mod names;
+mod pages;
 mod read;
 mod record;
 mod relay;
 pub mod snapshot;
 mod state;
+mod tasks;
 pub mod view;
 
 pub use error::GatewayError;
@@ -96,6 +100,8 @@ pub struct Gateway {
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
     sealer: Sealer,
+    streams: Arc<listen::Streams>,
+    drain: CancellationToken,
 }
 
 impl Gateway {
@@ -107,7 +113,15 @@ impl Gateway {
         metrics: Arc<Metrics>,
         sealer: Sealer,
     ) -> Self {
-        Self { current: ArcSwap::from_pointee(snapshot), servers, catalogue, metrics, sealer }
+        Self {
+            current: ArcSwap::from_pointee(snapshot),
+            servers,
+            catalogue,
+            metrics,
+            sealer,
+            streams: Arc::default(),
+            drain: CancellationToken::new(),
+        }
     }
 
     /// The snapshot now; keep the one taken for the whole of a request.
@@ -118,6 +132,11 @@ impl Gateway {
     /// Serves `snapshot` from now on.
     pub fn swap(&self, snapshot: Snapshot) {
         self.current.store(Arc::new(snapshot));
+    }
+
+    /// Ends all streams of changes, with words, over a few seconds.
+    pub fn drain(&self) {
+        self.drain.cancel();
     }
 
     /// Serves one call: the bytes of its `result`, or the error. Dropping the future cancels the call at its
@@ -136,11 +155,16 @@ impl Gateway {
             Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
                 // The match arm and the table agree; a method that lists nothing cannot get here.
                 let Some(kind) = call.method.lists() else { return Err(GatewayError::UnknownMethod) };
-                self.list(snapshot, endpoint, kind).await
+                self.list(call, kind).await
             }
             Method::ToolsCall | Method::PromptsGet => self.invoke(call, outlet, record).await,
             Method::ResourcesRead => self.read(call, outlet, record).await,
             Method::Complete => self.complete(call, outlet, record).await,
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+                self.task(call, outlet, record).await
+            }
+            // A stream, not a call: `listen` serves it.
+            Method::Listen => Err(GatewayError::UnknownMethod),
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::invoke::{Errand, join_walk, text_param};
 use super::record::Record;
+use super::relay::{Relay, is_retry};
 use super::state::Bound;
 use super::view::View;
 use super::{Call, Gateway, GatewayError, Outlet};
@@ -26,10 +29,21 @@ impl Gateway {
         let shelf = self.owner(call, &uri).await?;
         let server = &shelf.server;
         record.routed(&server.name, None);
-        let bound = Bound { call, server: &server.name, name: &uri, arguments: None };
+        let bound = Bound { call, server: &server.config, name: &uri, arguments: None };
+        let keep = !is_retry(call);
+        if let Some(kept) = shelf.reads.get(&call.principal, &uri).filter(|_| keep) {
+            self.metrics.cache("reads", "hit");
+            let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
+            let (sealer, tasks) = (&self.sealer, self.task_seal(call));
+            let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
+            return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
+        }
+        self.metrics.cache("reads", "miss");
+        let epoch = shelf.reads.epoch();
         let mut request = self.request(call, Edits::new(), &bound)?;
         request.name = Some(uri.clone().into_owned());
-        let errand = Errand { server, native: &uri, request, timeout: None };
+        let keep = keep.then_some((&*shelf, epoch));
+        let errand = Errand { server, native: &uri, request, timeout: None, keep };
         self.converse(call, errand, &bound, outlet, record).await
     }
 

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::invoke::outcome_of;
 use super::state::Bound;
+use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};
 use crate::catalogue::hints::Hints;
 use crate::config::Server as ServerConfig;
@@ -11,7 +12,7 @@ use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::message::{self, Received, RpcError};
-use crate::protocol::meta::{SERVER_INFO, level_rank};
+use crate::protocol::meta::{SERVER_INFO, TASKS, level_rank};
 use crate::protocol::method::Method;
 use crate::protocol::object::{Object, ObjectError, Span, string};
 use crate::seal::Sealer;
@@ -23,6 +24,18 @@ pub(super) struct Relay<'a> {
     pub(super) bound: &'a Bound<'a>,
     pub(super) sealer: &'a Sealer,
     pub(super) native: &'a str,
+    /// For ids of tasks.
+    pub(super) tasks: TaskSeal<'a>,
+    /// Hints of a read that was kept, instead of those in it.
+    pub(super) kept: Option<Hints>,
+}
+
+/// A result on its way to the client.
+pub(super) struct Relayed {
+    pub(super) parts: Parts,
+    pub(super) outcome: Outcome,
+    /// Complete reads: how long and for whom they hold.
+    pub(super) hints: Option<Hints>,
 }
 
 impl Relay<'_> {
@@ -57,7 +70,7 @@ impl Relay<'_> {
         }
         let mut edits = Edits::new();
         if self.call.endpoint.config.prefix {
-            let server = self.bound.server;
+            let server = &*self.bound.server.name;
             match params.get(text, "logger").ok()? {
                 Some(span) => {
                     let logger = string(span.of(text)).unwrap_or_default();
@@ -76,28 +89,40 @@ impl Relay<'_> {
         body: &Bytes,
         span: Span,
         server: &ServerConfig,
-    ) -> Result<(Parts, Outcome), GatewayError> {
+    ) -> Result<Relayed, GatewayError> {
         const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
         let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
         let object = Object::parse(text, span).map_err(|_| MALFORMED)?;
         let get = |key: &str| object.get(text, key).map_err(|_| MALFORMED);
         let mut edits = Edits::new();
         let mut added = Vec::new();
+        let mut hints = None;
+        let mut task = self.call.method.is_task();
         let result_type = get("resultType")?;
-        let asks =
-            match result_type.map(|span| string(span.of(text)).ok_or(MALFORMED)).transpose()?.as_deref() {
-                None => {
-                    added.push("\"resultType\":\"complete\"".to_owned());
-                    false
-                }
-                Some("complete") => false,
-                Some("input_required") if self.call.method.may_ask() => true,
-                Some(other) => {
-                    // No extension that we declare could have sent it (M-12).
-                    tracing::warn!(server = self.bound.server, result_type = other, "unknown resultType");
-                    return Err(MALFORMED);
-                }
-            };
+        let asks = match result_type
+            .map(|span| string(span.of(text)).ok_or(MALFORMED))
+            .transpose()?
+            .as_deref()
+        {
+            None => {
+                added.push("\"resultType\":\"complete\"".to_owned());
+                false
+            }
+            Some("complete") => false,
+            Some("input_required") if self.call.method.may_ask() => true,
+            Some("task")
+                if self.call.method == Method::ToolsCall
+                    && declares(&self.call.client.capabilities, TASKS) =>
+            {
+                task = true;
+                false
+            }
+            Some(other) => {
+                // No extension that we declare could have sent it (M-12).
+                tracing::warn!(server = %self.bound.server.name, result_type = other, "unknown resultType");
+                return Err(MALFORMED);
+            }
+        };
         if asks {
             let state = get("requestState")?;
             if state.is_none() && get("inputRequests")?.is_none() {
@@ -109,14 +134,21 @@ impl Relay<'_> {
                 None => added.push(format!("\"requestState\":{sealed}")),
             }
         } else if self.call.method == Method::ResourcesRead {
-            self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?;
+            hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
+        }
+        if task && let Some(span) = get("taskId")? {
+            let native = string(span.of(text)).ok_or(MALFORMED)?;
+            edits.replace(span, exposed_id(self.tasks, self.bound, self.native, &native));
+        } else if task && !self.call.method.is_task() {
+            return Err(MALFORMED);
         }
         self.identify(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?;
         if !added.is_empty() {
             edits.append(&object, &added.join(","));
         }
         let is_error = get("isError")?.is_some_and(|span| span.of(text) == "true");
-        Ok((edits.apply(body, object.span), outcome_of(asks, is_error)))
+        let parts = edits.apply(body, object.span);
+        Ok(Relayed { parts, outcome: outcome_of(asks, is_error), hints })
     }
 
     /// Our `serverInfo` in place of the server's; foreign keys stay (M-22, M-23).
@@ -153,9 +185,11 @@ impl Relay<'_> {
         edits: &mut Edits,
         added: &mut Vec<String>,
         server: &ServerConfig,
-    ) -> Result<(), ObjectError> {
+    ) -> Result<Hints, ObjectError> {
         let (ttl, scope) = (object.get(text, "ttlMs")?, object.get(text, "cacheScope")?);
-        let hints = if is_retry(self.call) {
+        let hints = if let Some(kept) = self.kept {
+            kept
+        } else if is_retry(self.call) {
             Hints::NONE
         } else {
             let scope_text = scope.map(|span| string(span.of(text)).unwrap_or_default());
@@ -174,7 +208,7 @@ impl Relay<'_> {
                 None => added.push(format!("\"{key}\":{value}")),
             }
         }
-        Ok(())
+        Ok(hints)
     }
 
     /// A server's JSON-RPC error for the client (M-36, M-37, M-42, M-44, M-45).
@@ -239,7 +273,7 @@ fn fallback_scope(public: bool) -> crate::catalogue::hints::Scope {
     if public { crate::catalogue::hints::Scope::Public } else { crate::catalogue::hints::Scope::Private }
 }
 
-fn is_retry(call: &Call) -> bool {
+pub(super) fn is_retry(call: &Call) -> bool {
     let has = |key: &str| call.envelope.param(key).is_ok_and(|found| found.is_some());
     has("inputResponses") || has("requestState")
 }

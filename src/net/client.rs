@@ -16,7 +16,8 @@ use url::Url;
 
 use super::body::Body;
 use super::connect::{Dialer, Wire, bracketed};
-use super::error::{ClientError, Stage};
+use super::error::{ClientError, Stage, chain};
+use super::gate::{Gate, Gated};
 use super::h2;
 use super::lease::{Counted, DialPermit, Grant, H1, H2, Lease, Slot};
 use super::pool::{Dialect, Pool, Taken};
@@ -203,11 +204,7 @@ impl Client {
             Ok(Wire::Plain(tcp)) => self.start_h1(tcp, permit.counted()).await.map(Dialed::H1),
             Ok(Wire::Tls(tls)) => self.start_h1(tls, permit.counted()).await.map(Dialed::H1),
             Ok(Wire::TlsH2(tls)) => {
-                let started = async {
-                    let started =
-                        h2::start(TokioIo::new(tls), self.h2_ping, &self.tasks, permit.counted()).await;
-                    started.map_err(|error| start_error(&error))
-                };
+                let started = h2::start(TokioIo::new(tls), self.h2_ping, &self.tasks, permit.counted());
                 self.dialer.within(deadline, Stage::Connect, started).await.map(Dialed::H2)
             }
             Err(error) => Err(error),
@@ -230,13 +227,15 @@ impl Client {
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let started = http1::handshake(TokioIo::new(io)).await;
-        let (sender, connection) = started.map_err(|error| start_error(&error))?;
+        let (sender, connection) =
+            started.map_err(|error| ClientError::unsent(Stage::Connect, chain(&error)))?;
         let (closer, closed) = oneshot::channel();
+        let gate = Gate::default();
+        let mut connection = Gated::new(connection, &gate);
         self.tasks.spawn("http connection", async move {
             let _counted = counted;
-            let mut connection = std::pin::pin!(connection);
             let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
+                ended = &mut connection => ended,
                 polite = closed => match polite {
                     // The sender is gone too, so hyper says goodbye and ends.
                     Ok(()) => connection.await,
@@ -247,11 +246,11 @@ impl Client {
                 tracing::debug!(%error, "an HTTP/1.1 connection ended");
             }
         });
-        Ok(H1 { sender, closer })
+        Ok(H1 { sender, closer, gate })
     }
 
     async fn send_h1(&self, mut h1: H1, head: request::Parts, body: Parts) -> Result<Response<Body>, Failed> {
-        match h1.sender.try_send_request(Request::from_parts(head, Body::from(body))).await {
+        match h1.try_send(Request::from_parts(head, Body::from(body))).await {
             Ok(answer) => {
                 let lease = Lease::H1(h1, Arc::clone(&self.pool));
                 Ok(answer.map(|incoming| Body::pooled(incoming, lease)))
@@ -269,11 +268,11 @@ impl Client {
     async fn send_h2(&self, slot: Slot, head: request::Parts, body: Parts) -> Result<Response<Body>, Failed> {
         let kept = (head.clone(), body.clone());
         let request = Request::from_parts(self.head_h2(head), Body::from(body));
-        match slot.h2.sender.clone().try_send_request(request).await {
+        match slot.h2.try_send(request).await {
             Ok(answer) => Ok(answer.map(|incoming| Body::pooled(incoming, Lease::H2(slot)))),
             Err(mut refused) => {
                 let returned = refused.take_message().is_some();
-                if returned || refused.error().is_closed() || h2::is_go_away(refused.error()) {
+                if returned || h2::is_go_away(refused.error()) {
                     // Its task may not have noticed yet, and the second try must not come here again.
                     slot.h2.closed.store(true, std::sync::atomic::Ordering::Relaxed);
                 }
@@ -306,15 +305,7 @@ enum Dialed {
     H2(Arc<H2>),
 }
 
-fn start_error(error: &hyper::Error) -> ClientError {
-    ClientError::unsent(Stage::Connect, super::error::chain(error))
-}
-
 fn send_error(error: &hyper::Error, sent: bool) -> ClientError {
     let stage = if sent { Stage::Response } else { Stage::Send };
-    if sent {
-        ClientError::sent(stage, error)
-    } else {
-        ClientError::unsent(stage, super::error::chain(error))
-    }
+    if sent { ClientError::sent(stage, error) } else { ClientError::unsent(stage, chain(error)) }
 }

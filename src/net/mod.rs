@@ -6,6 +6,7 @@ pub mod client;
 mod clock;
 mod connect;
 mod error;
+mod gate;
 mod h2;
 mod lease;
 pub mod listener;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::protocol::meta::TASKS;
 use crate::protocol::method::{Kind, Method};
 
 /// Capabilities and texts of one server.
@@ -51,14 +52,34 @@ impl Offer {
         self.has(kind.capability())
     }
 
+    /// The settings of an extension it offers.
+    pub fn extension(&self, id: &str) -> Option<&Value> {
+        self.extensions.get(id).filter(|settings| settings.is_object())
+    }
+
+    /// Whether it tells about changes of lists of this kind.
+    pub fn tells_changes(&self, kind: Kind) -> bool {
+        self.flag(kind.capability(), "listChanged")
+    }
+
+    /// Whether it tells about updates of resources.
+    pub fn tells_updates(&self) -> bool {
+        self.flag("resources", "subscribe")
+    }
+
+    fn flag(&self, capability: &str, flag: &str) -> bool {
+        self.capabilities.get(capability).and_then(|c| c.get(flag)).is_some_and(|f| f == true)
+    }
+
     /// Whether a method can be used.
     pub fn allows(&self, method: Method) -> bool {
         match method {
-            Method::Discover => true,
+            Method::Discover | Method::Listen => true,
             Method::ToolsList | Method::ToolsCall => self.has("tools"),
             Method::PromptsList | Method::PromptsGet => self.has("prompts"),
             Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => self.has("resources"),
             Method::Complete => self.has("completions"),
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => self.extension(TASKS).is_some(),
         }
     }
 }

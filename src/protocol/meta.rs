@@ -16,6 +16,10 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// `_meta` key that ties a message to its listen request (S-04).
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// The tasks extension.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// The MCP Apps extension.
+pub const UI: &str = "io.modelcontextprotocol/ui";
 /// `_meta` key under which progress is asked for (M-50).
 pub const PROGRESS_TOKEN: &str = "progressToken";
 
@@ -68,11 +72,9 @@ impl Meta {
 
     /// Members of others, copied verbatim to the next hop: `"key":value` each.
     pub fn foreign<'a>(&'a self, text: &'a str) -> impl Iterator<Item = &'a str> {
-        self.object
-            .members
-            .iter()
-            .filter(|m| !is_hop_key(m.name(text)))
-            .map(|m| Span { start: m.key.start, end: m.value.end }.of(text))
+        self.object.members.iter().filter(|m| !is_hop_key(m.name(text))).map(|m| {
+            Span { start: m.key.start, end: m.value.end }.of(text)
+        })
     }
 }
 

@@ -21,6 +21,14 @@ pub enum Method {
     ResourcesRead,
     /// `completion/complete`
     Complete,
+    /// `subscriptions/listen`
+    Listen,
+    /// `tasks/get` (tasks extension)
+    TasksGet,
+    /// `tasks/update` (tasks extension)
+    TasksUpdate,
+    /// `tasks/cancel` (tasks extension)
+    TasksCancel,
 }
 
 /// What a catalogue holds, one list each.
@@ -89,7 +97,7 @@ impl Kind {
 
 impl Method {
     /// Every method of the table.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Discover,
         Self::ToolsList,
         Self::ToolsCall,
@@ -99,6 +107,10 @@ impl Method {
         Self::TemplatesList,
         Self::ResourcesRead,
         Self::Complete,
+        Self::Listen,
+        Self::TasksGet,
+        Self::TasksUpdate,
+        Self::TasksCancel,
     ];
 
     /// The name on the wire, also the metric label.
@@ -113,6 +125,10 @@ impl Method {
             Self::TemplatesList => "resources/templates/list",
             Self::ResourcesRead => "resources/read",
             Self::Complete => "completion/complete",
+            Self::Listen => "subscriptions/listen",
+            Self::TasksGet => "tasks/get",
+            Self::TasksUpdate => "tasks/update",
+            Self::TasksCancel => "tasks/cancel",
         }
     }
 
@@ -126,6 +142,7 @@ impl Method {
         match self {
             Self::ToolsCall | Self::PromptsGet => Some("name"),
             Self::ResourcesRead => Some("uri"),
+            Self::TasksGet | Self::TasksUpdate | Self::TasksCancel => Some("taskId"),
             _ => None,
         }
     }
@@ -137,12 +154,25 @@ impl Method {
 
     /// Whether the gateway may send it again by itself after a broken stream (H-65).
     pub const fn repeatable(self) -> bool {
-        !matches!(self, Self::ToolsCall)
+        !matches!(self, Self::ToolsCall | Self::Listen | Self::TasksUpdate | Self::TasksCancel)
     }
 
     /// Whether its complete results carry `ttlMs` and `cacheScope` (L-10).
     pub const fn cacheable(self) -> bool {
-        !matches!(self, Self::ToolsCall | Self::PromptsGet | Self::Complete)
+        matches!(
+            self,
+            Self::Discover
+                | Self::ToolsList
+                | Self::PromptsList
+                | Self::ResourcesList
+                | Self::TemplatesList
+                | Self::ResourcesRead
+        )
+    }
+
+    /// Whether it belongs to the tasks extension.
+    pub const fn is_task(self) -> bool {
+        matches!(self, Self::TasksGet | Self::TasksUpdate | Self::TasksCancel)
     }
 
     /// The kind of list it returns.

@@ -28,6 +28,8 @@ pub struct Metrics {
     age: IntGaugeVec,
     cache: IntCounterVec,
     header_rejections: IntCounterVec,
+    list_changed: IntCounterVec,
+    listen_streams: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
     server_noise: IntCounterVec,
@@ -110,6 +112,16 @@ impl Metrics {
                 "gatehouse_cache_requests_total",
                 "Catalogue look-ups by result",
                 &["kind", "result"],
+            )?,
+            list_changed: counter(
+                &r,
+                "gatehouse_list_changed_total",
+                "Notices of changed lists, from servers (in) and to clients (out)",
+                &["server", "kind", "direction"],
+            )?,
+            listen_streams: register(
+                &r,
+                IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
             )?,
             header_rejections: counter(
                 &r,
@@ -202,6 +214,16 @@ impl Metrics {
     /// One catalogue look-up; `result` is hit, stale or miss.
     pub fn cache(&self, kind: &str, result: &str) {
         self.cache.with_label_values(&[kind, result]).inc();
+    }
+
+    /// A notice of a changed list; `direction` is in or out, `server` empty for out.
+    pub fn list_changed(&self, server: &str, kind: &str, direction: &str) {
+        self.list_changed.with_label_values(&[server, kind, direction]).inc();
+    }
+
+    /// Streams of changes that clients hold open.
+    pub const fn listen_streams(&self) -> &IntGauge {
+        &self.listen_streams
     }
 
     /// A header that disagreed; `header` is method, name, param or version.

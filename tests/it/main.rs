@@ -7,6 +7,7 @@
 mod allowed;
 mod bounds;
 mod capabilities;
+mod check;
 mod door;
 mod downstream;
 mod errors;
@@ -17,6 +18,7 @@ mod lists;
 mod many;
 mod names;
 mod params;
+mod probing;
 mod rounds;
 mod smoke;
 mod streams;
