@@ -111,9 +111,7 @@ impl Edits {
             let span = match (first.checked_sub(1), members.get(last + 1)) {
                 // All before the run go as well only if the run starts at 0: then take the comma behind it.
                 (None, Some(next)) => Span { start: members[first].key.start, end: next.key.start },
-                (Some(before), _) => {
-                    Span { start: members[before].value.end, end: members[last].value.end }
-                }
+                (Some(before), _) => Span { start: members[before].value.end, end: members[last].value.end },
                 (None, None) => Span { start: members[first].key.start, end: members[last].value.end },
             };
             self.replace(span, Bytes::new());

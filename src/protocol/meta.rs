@@ -72,9 +72,11 @@ impl Meta {
 
     /// Members of others, copied verbatim to the next hop: `"key":value` each.
     pub fn foreign<'a>(&'a self, text: &'a str) -> impl Iterator<Item = &'a str> {
-        self.object.members.iter().filter(|m| !is_hop_key(m.name(text))).map(|m| {
-            Span { start: m.key.start, end: m.value.end }.of(text)
-        })
+        self.object
+            .members
+            .iter()
+            .filter(|m| !is_hop_key(m.name(text)))
+            .map(|m| Span { start: m.key.start, end: m.value.end }.of(text))
     }
 }
 
