@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
+#![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
 mod allowed;
 mod bounds;
@@ -14,8 +15,10 @@ mod downstream;
 mod errors;
 mod fidelity;
 mod headers;
+mod hostile;
 mod isolation;
 mod lists;
+mod many;
 mod names;
 mod pages;
 mod params;

@@ -61,6 +61,16 @@ impl Connection {
         Answer { head, wire: self.wire, framing, text: Vec::new() }
     }
 
+    /// Sends no more.
+    pub(crate) async fn end(&mut self) {
+        self.wire.end().await;
+    }
+
+    /// Everything up to the end of the connection.
+    pub(crate) async fn drain(&mut self) -> Vec<u8> {
+        self.wire.drain().await
+    }
+
     /// Returns once the gateway has closed the connection.
     pub(crate) async fn closed(&mut self) {
         within("the end of the connection", self.wire.closed()).await;
