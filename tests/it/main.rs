@@ -17,6 +17,7 @@ mod fidelity;
 mod headers;
 mod hostile;
 mod isolation;
+mod legacy_http;
 mod lists;
 mod many;
 mod names;
