@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use url::Url;
 
+pub mod auth;
 mod check;
 mod expand;
 mod file;
@@ -26,6 +27,7 @@ mod units;
 mod values;
 mod warnings;
 
+pub use auth::Auth;
 pub use globs::Globs;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
@@ -40,6 +42,8 @@ pub struct Config {
     pub endpoints: Vec<Endpoint>,
     /// `[[server]]` with `enabled = true`, in file order.
     pub servers: Vec<Server>,
+    /// `[auth]`; `None`: nobody is asked who they are.
+    pub auth: Option<Auth>,
     /// `[telemetry]`
     pub telemetry: Telemetry,
 }
