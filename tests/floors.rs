@@ -25,7 +25,7 @@ const GROUND: &str = "protocol";
 /// Lines a file may have; tests beside the code count as files of their own.
 const LONGEST: usize = 400;
 /// Rooms and files that may tell eras apart.
-const ERA_FACES: [&str; 8] = [
+const ERA_FACES: [&str; 10] = [
     "inbound/endpoint",
     "inbound/modern",
     "inbound/legacy",
@@ -34,6 +34,8 @@ const ERA_FACES: [&str; 8] = [
     "outbound/legacy",
     "outbound/server",
     "outbound/exchange",
+    "outbound/attend",
+    "outbound/listen",
 ];
 
 fn sources() -> Vec<(PathBuf, String)> {

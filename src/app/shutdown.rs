@@ -12,6 +12,7 @@ impl App {
     pub async fn stop(self) {
         self.readiness.drain();
         tracing::info!(timeout = ?self.drain_timeout, "draining");
+        self.gateway.drain();
         self.drain.cancel();
         if tokio::time::timeout(self.drain_timeout, self.served).await.is_err() {
             tracing::warn!("calls still running at the end of drain_timeout are cut");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -32,17 +32,20 @@ pub struct Principal {
 
 impl Principal {
     /// Everybody, where nobody is asked who they are.
-    pub fn anonymous() -> Self {
-        let name: Arc<str> = Arc::from("anonymous");
-        Self {
-            id: Arc::clone(&name),
-            issuer: Arc::from(""),
-            subject: Arc::clone(&name),
-            client: Some(name),
-            scopes: BTreeSet::new(),
-            claims: Map::new(),
-            expires: None,
-        }
+    pub fn anonymous() -> Arc<Self> {
+        static ANONYMOUS: LazyLock<Arc<Principal>> = LazyLock::new(|| {
+            let name: Arc<str> = Arc::from("anonymous");
+            Arc::new(Principal {
+                id: Arc::clone(&name),
+                issuer: Arc::from(""),
+                subject: Arc::clone(&name),
+                client: Some(name),
+                scopes: BTreeSet::new(),
+                claims: Map::new(),
+                expires: None,
+            })
+        });
+        Arc::clone(&ANONYMOUS)
     }
 
     /// The holder of a static key.

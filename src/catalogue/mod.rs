@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use tokio::sync::watch as watch_channel;
 use tokio::time::Instant;
 
 pub mod bindings;
 pub mod hints;
 pub mod publish;
+pub mod reads;
 pub mod shelf;
 mod walk;
+pub mod watch;
 
 pub use publish::{Published, PublishedItem};
 pub use shelf::{Lookup, Shelf};
@@ -24,6 +27,8 @@ use crate::telemetry::Metrics;
 #[derive(Debug)]
 pub struct Catalogue {
     shelves: ArcSwap<Vec<Arc<Shelf>>>,
+    /// Raised with every change of anything.
+    hub: Arc<watch_channel::Sender<u64>>,
     tasks: Tasks,
     metrics: Arc<Metrics>,
 }
@@ -38,7 +43,7 @@ pub(super) fn next_snapshot() -> u64 {
 impl Catalogue {
     /// An empty catalogue.
     pub fn new(tasks: Tasks, metrics: Arc<Metrics>) -> Self {
-        Self { shelves: ArcSwap::default(), tasks, metrics }
+        Self { shelves: ArcSwap::default(), hub: Arc::new(watch_channel::Sender::new(0)), tasks, metrics }
     }
 
     /// Makes the shelves those of `servers`; servers that are the same object keep what is known of them.
@@ -52,9 +57,8 @@ impl Catalogue {
             .iter()
             .map(|server| {
                 kept(server).unwrap_or_else(|| {
-                    let shelf =
-                        Shelf::new(Arc::clone(server), rules, self.tasks.clone(), Arc::clone(&self.metrics));
-                    let shelf = Arc::new(shelf);
+                    let watch = watch::Watch::new(Arc::clone(&self.hub));
+                    let shelf = Arc::new(Shelf::new(Arc::clone(server), rules, watch, self));
                     shelf.keep();
                     shelf
                 })
@@ -63,6 +67,11 @@ impl Catalogue {
         let list = Arc::new(list);
         self.shelves.store(Arc::clone(&list));
         list
+    }
+
+    /// Wakes when anything may have changed: a list, a resource, a configuration.
+    pub fn changes(&self) -> watch_channel::Receiver<u64> {
+        self.hub.subscribe()
     }
 
     /// The shelves now, in file order.

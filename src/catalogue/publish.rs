@@ -27,6 +27,10 @@ pub struct Published {
     pub hints: Hints,
     /// Whether the server has this kind at all; if not, the snapshot says nothing about freshness.
     pub offered: bool,
+    /// The slot's generation when the walk began.
+    pub(super) generation: u64,
+    /// How often the server had told of a change of this list when the walk began.
+    pub announced: u64,
 }
 
 /// One item that may be seen, before it gets its exposed name.
@@ -43,22 +47,28 @@ pub struct PublishedItem {
 }
 
 impl Published {
-    /// A kind that the server does not have.
-    pub(super) fn nothing(hints: Hints) -> Self {
+    fn new(items: Vec<PublishedItem>, hints: Hints, offered: bool) -> Self {
         Self {
             id: super::next_snapshot(),
-            items: Vec::new(),
+            items,
             received: Instant::now(),
             hints,
-            offered: false,
+            offered,
+            generation: 0,
+            announced: 0,
         }
+    }
+
+    /// A kind that the server does not have.
+    pub(super) fn nothing(hints: Hints) -> Self {
+        Self::new(Vec::new(), hints, false)
     }
 
     /// Applies the operator's rules to what was walked.
     pub(super) fn from_walk(server: &ServerConfig, kind: Kind, walked: Walked, hints: Hints) -> Self {
         let modern = walked.modern;
         let items = walked.items.into_iter().filter_map(|item| publish(server, kind, item, modern)).collect();
-        Self { id: super::next_snapshot(), items, received: Instant::now(), hints, offered: true }
+        Self::new(items, hints, true)
     }
 
     /// Whether it may still be used without asking again (L-20).

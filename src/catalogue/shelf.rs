@@ -7,10 +7,13 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
+use super::Catalogue;
 use super::hints::{Hints, Scope};
 use super::publish::Published;
+use super::reads::Reads;
 use super::walk::{self, Walked};
-use crate::outbound::{OutboundError, Server};
+use super::watch::{self, Watch};
+use crate::outbound::{Failure, OutboundError, Server};
 use crate::protocol::method::Kind;
 use crate::tasks::{Flight, Tasks};
 use crate::telemetry::Metrics;
@@ -52,6 +55,10 @@ pub struct Shelf {
     pub server: Arc<Server>,
     pub(super) rules: Rules,
     slots: [Slot; Kind::ALL.len()],
+    /// What it tells of changes.
+    pub watch: Watch,
+    /// Resources read from it.
+    pub reads: Reads,
     tasks: Tasks,
     metrics: Arc<Metrics>,
 }
@@ -62,17 +69,31 @@ struct Slot {
     flight: Flight<Result<Arc<Published>, OutboundError>>,
     /// Raised by whatever makes a running walk's result old (L-28).
     generation: AtomicU64,
+    /// Changes of this list the server told of.
+    announced: AtomicU64,
 }
 
 /// A list fetched after this long may be asked for again on suspicion (L-27, H-52).
 pub const SUSPICION: Duration = Duration::from_secs(10);
+/// How long a list without hints is fresh where its changes are told (`server.ttl`).
+const WATCHED_TTL: Duration = Duration::from_secs(60);
+/// How long a first walk waits until it is known whether changes are told.
+const SETTLE: Duration = Duration::from_millis(500);
 /// How long "it has no prompts" holds before the server is asked again.
 const ABSENT_TTL: Duration = Duration::from_secs(60);
 
 impl Shelf {
-    pub(super) fn new(server: Arc<Server>, rules: Rules, tasks: Tasks, metrics: Arc<Metrics>) -> Self {
-        metrics.missing(&server.name).set(1);
-        Self { server, rules, slots: Default::default(), tasks, metrics }
+    pub(super) fn new(server: Arc<Server>, rules: Rules, watch: Watch, shared: &Catalogue) -> Self {
+        shared.metrics.missing(&server.name).set(1);
+        Self {
+            server,
+            rules,
+            slots: Default::default(),
+            watch,
+            reads: Reads::new(),
+            tasks: shared.tasks.clone(),
+            metrics: Arc::clone(&shared.metrics),
+        }
     }
 
     const fn slot(&self, kind: Kind) -> &Slot {
@@ -87,7 +108,7 @@ impl Shelf {
     /// What the server offers: from memory while fresh, else asked for, waiting at most `list_timeout`.
     pub async fn look_up(self: &Arc<Self>, kind: Kind) -> Lookup {
         let known = self.known(kind);
-        if let Some(known) = known.as_ref().filter(|k| k.is_fresh(Instant::now())) {
+        if let Some(known) = known.as_ref().filter(|k| self.is_fresh(kind, k)) {
             self.metrics.cache(kind.as_str(), "hit");
             return Lookup::Fresh(Arc::clone(known));
         }
@@ -109,6 +130,41 @@ impl Shelf {
                 Lookup::Missing
             }
         }
+    }
+
+    /// Whether nothing newer is to be expected: in time, and no change told since it was walked.
+    fn is_fresh(&self, kind: Kind, known: &Published) -> bool {
+        let current = self.slot(kind).generation.load(Ordering::Acquire);
+        known.generation == current && known.is_fresh(Instant::now())
+    }
+
+    /// What is known is old from now on, and so is what a running walk brings (L-24, L-28).
+    pub(super) fn invalidate(&self, kind: Kind) {
+        self.slot(kind).generation.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Asks the server in the background; a few times, if it fails.
+    pub(super) fn refetch(self: &Arc<Self>, kind: Kind) {
+        let shelf = Arc::clone(self);
+        self.tasks.spawn("refetch", async move {
+            for pause in [1, 5, 0] {
+                match shelf.refresh(kind).await {
+                    Some(Err(_)) => tokio::time::sleep(Duration::from_secs(pause)).await,
+                    _ => return,
+                }
+            }
+        });
+    }
+
+    /// A notice of this server came in.
+    pub(super) fn count_change(&self, kind: Kind) {
+        self.slot(kind).announced.fetch_add(1, Ordering::AcqRel);
+        self.metrics.list_changed(&self.server.name, kind.as_str(), "in");
+    }
+
+    /// Reads of a resource, and of its parts, are old.
+    pub(super) fn forget_reads(&self, uri: &str) {
+        self.reads.forget(uri);
     }
 
     /// Asks the server, once for all who want to know. `None` while stopping.
@@ -135,23 +191,30 @@ impl Shelf {
 
     async fn fetch(&self, kind: Kind) -> Result<Arc<Published>, OutboundError> {
         let slot = self.slot(kind);
-        loop {
+        let peer = self.server.peer().await?;
+        if slot.known.load().is_none() {
+            // Walked after its changes are told, one walk is enough.
+            self.watch.settled(SETTLE).await;
+        }
+        // Endless changes do not make a walk endless: the last one is kept as what it is, old.
+        for last in [false, false, true] {
             let generation = slot.generation.load(Ordering::Acquire);
-            let peer = self.server.peer().await?;
-            let published = if peer.offer.lists(kind) {
+            let announced = slot.announced.load(Ordering::Acquire);
+            let mut published = if peer.offer.lists(kind) {
                 let walked = walk::walk(&self.server, kind).await?;
                 self.report(kind, &walked);
-                let hints = self.hints(&walked);
+                let hints = self.hints(kind, &walked);
                 Published::from_walk(&self.server.config, kind, walked, hints)
             } else {
                 Published::nothing(Hints { ttl: ABSENT_TTL, scope: Scope::Public })
             };
-            if slot.generation.load(Ordering::Acquire) != generation {
-                // Overtaken by a change: what was walked may be the state before it.
-                continue;
+            published.generation = generation;
+            published.announced = announced;
+            if last || slot.generation.load(Ordering::Acquire) == generation {
+                return Ok(self.keep_snapshot(kind, published));
             }
-            return Ok(self.keep_snapshot(kind, published));
         }
+        Err(OutboundError::new(Arc::clone(&self.server.name), Failure::Malformed("lists"), true))
     }
 
     /// Stores a snapshot; one that says the same as the last keeps its number, so views stay built.
@@ -170,14 +233,18 @@ impl Shelf {
             self.metrics.missing(name).set(0);
         }
         let published = Arc::new(published);
-        slot.known.store(Some(Arc::clone(&published)));
+        let old = slot.known.swap(Some(Arc::clone(&published)));
+        if old.is_none_or(|old| old.id != published.id || old.announced != published.announced) {
+            self.watch.tell();
+        }
         published
     }
 
-    fn hints(&self, walked: &Walked) -> Hints {
+    fn hints(&self, kind: Kind, walked: &Walked) -> Hints {
         let config = &self.server.config;
+        let unsaid = if self.watch.tells(kind) { WATCHED_TTL } else { Duration::ZERO };
         let fallback = Hints {
-            ttl: config.ttl.unwrap_or_default(),
+            ttl: config.ttl.unwrap_or(unsaid),
             scope: if config.cache_public { Scope::Public } else { Scope::Private },
         };
         let read = |(ttl, scope): &(Option<Box<str>>, Option<Box<str>>)| {
@@ -199,23 +266,8 @@ impl Shelf {
         }
     }
 
-    /// Walks everything once in the background, again and again until the server was reached.
+    /// Watches the server from now on; the first thing done is a walk of everything.
     pub(super) fn keep(self: &Arc<Self>) {
-        let shelf = Arc::clone(self);
-        self.tasks.spawn("first walk", async move {
-            loop {
-                let mut reached = true;
-                for kind in Kind::ALL {
-                    reached &= matches!(shelf.refresh(kind).await, Some(Ok(_)));
-                    if !reached {
-                        break;
-                    }
-                }
-                if reached || Arc::strong_count(&shelf) == 1 {
-                    return;
-                }
-                tokio::time::sleep(shelf.server.retry_in().max(Duration::from_millis(100))).await;
-            }
-        });
+        self.tasks.spawn("watch", watch::keep(Arc::downgrade(self)));
     }
 }

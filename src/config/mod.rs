@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use url::Url;
 
+use crate::protocol::method::Kind;
+
 pub mod auth;
 mod check;
 mod expand;
@@ -105,6 +107,8 @@ pub struct Gateway {
     pub idle_timeout: Duration,
     /// `keepalive_interval`: comments on quiet event streams (H-73).
     pub keepalive_interval: Duration,
+    /// `max_streams`: streams of changes one principal may hold open.
+    pub max_streams: usize,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -339,6 +343,16 @@ pub enum LogFormat {
 }
 
 impl Server {
+    /// Whether nothing of this kind is held back or changed by the operator.
+    pub fn shows_all(&self, kind: Kind) -> bool {
+        let open = |filter: &Filter| filter.deny.patterns().is_empty() && filter.allow.patterns() == ["*"];
+        match kind {
+            Kind::Tools => open(&self.tools) && self.overrides.is_empty(),
+            Kind::Prompts => open(&self.prompts),
+            Kind::Resources | Kind::Templates => open(&self.resources),
+        }
+    }
+
     /// Life and publicity of results that carry no hints (L-42).
     pub fn fallback_hints(&self) -> (Duration, bool) {
         (self.ttl.unwrap_or_default(), self.cache_public)

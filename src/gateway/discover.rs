@@ -9,6 +9,7 @@ use crate::outbound::Peer;
 use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
 use crate::protocol::meta;
+use crate::protocol::method::Kind;
 use crate::protocol::version::MODERN;
 
 /// Most bytes of one server's instructions, and of all together (F-014).
@@ -17,6 +18,8 @@ const ALL_TEXTS: usize = 64 * 1024;
 /// The life of the answer while all servers are known, and while some are not.
 const TTL_MS: u32 = 60_000;
 const TTL_MS_UNKNOWN: u32 = 5_000;
+/// Lists whose changes can be told; templates have no notice of their own (S-37).
+const LISTED: [Kind; 3] = [Kind::Tools, Kind::Prompts, Kind::Resources];
 /// What endpoints of several servers always declare: they answer empty where no server has it.
 const MERGED: [&str; 5] = ["tools", "prompts", "resources", "completions", "logging"];
 
@@ -28,9 +31,17 @@ impl Gateway {
     ) -> Result<Parts, GatewayError> {
         let peers = self.peers(endpoint).await;
         let ttl = if peers.iter().all(Option::is_some) { TTL_MS } else { TTL_MS_UNKNOWN };
+        let tells = told(endpoint, &peers);
+        let settings = |capability: &str| {
+            let kind = LISTED.into_iter().find(|kind| kind.as_str() == capability);
+            let mut flags = Vec::new();
+            flags.extend(kind.filter(|k| tells.lists.contains(k)).map(|_| "\"listChanged\":true"));
+            flags.extend((capability == "resources" && tells.updates).then_some("\"subscribe\":true"));
+            flags.join(",")
+        };
         let capabilities: Vec<String> = capabilities(endpoint, &peers)
             .into_iter()
-            .map(|capability| format!("\"{capability}\":{{}}"))
+            .map(|capability| format!("\"{capability}\":{{{}}}", settings(capability)))
             .collect();
         let instructions = instructions(snapshot, endpoint, &peers)
             .map(|text| format!(",\"instructions\":{}", json_string(&text)))
@@ -45,6 +56,11 @@ impl Gateway {
         parts.push(snapshot.server_info.clone());
         parts.push(bytes::Bytes::from_static(b"}}"));
         Ok(parts)
+    }
+
+    /// What clients of this endpoint can be told of.
+    pub(super) async fn tells(&self, endpoint: &Endpoint) -> Tells {
+        told(endpoint, &self.peers(endpoint).await)
     }
 
     /// Whether methods behind a capability exist at this endpoint (M-30).
@@ -67,6 +83,26 @@ impl Gateway {
         }
         peers
     }
+}
+
+/// Changes that clients can be told of (S-30).
+pub(super) struct Tells {
+    /// Lists.
+    pub(super) lists: Vec<Kind>,
+    /// Updates of resources.
+    pub(super) updates: bool,
+}
+
+fn told(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Tells {
+    let known = || peers.iter().flatten();
+    let lists = match peers {
+        [Some(peer)] if !endpoint.config.prefix => {
+            LISTED.into_iter().filter(|kind| peer.offer.tells_changes(*kind)).collect()
+        }
+        // Servers come and go, so every list can change.
+        _ => LISTED.to_vec(),
+    };
+    Tells { lists, updates: known().any(|peer| peer.offer.tells_updates()) }
 }
 
 fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'static str> {

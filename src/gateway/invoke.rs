@@ -13,6 +13,7 @@ use super::state::Bound;
 use super::view::{self, Route, View};
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::bindings::ParamError;
+use crate::catalogue::reads::Kept;
 use crate::catalogue::{Published, Shelf};
 use crate::outbound::{Failure, Hop, Message, OutboundError, Request, Retry, Server};
 use crate::protocol::edit::{Edits, Parts};
@@ -30,6 +31,8 @@ pub(super) struct Errand<'a> {
     pub(super) native: &'a str,
     pub(super) request: Request,
     pub(super) timeout: Option<Duration>,
+    /// Where a read is kept, and the epoch it began in.
+    pub(super) keep: Option<(&'a Shelf, u64)>,
 }
 
 impl Gateway {
@@ -68,7 +71,11 @@ impl Gateway {
     ) -> Result<Parts, GatewayError> {
         record.routed(&route.shelf.server.name, Some(&route));
         if kind == Kind::Tools {
-            route = self.checked(call, route).await?;
+            route = self.checked(call, route).await.inspect_err(|error| {
+                if matches!(error, GatewayError::ParamHeader(_)) {
+                    self.metrics.header_rejection("param");
+                }
+            })?;
         }
         match self.attempt(call, &route, outlet, record).await {
             Err(GatewayError::Server(error)) if error.failure == Failure::HeaderMismatch => {
@@ -120,6 +127,7 @@ impl Gateway {
             native: route.native(),
             request,
             timeout: route.item().timeout,
+            keep: None,
         };
         self.converse(call, errand, &bound, outlet, record).await
     }
@@ -170,7 +178,7 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        let relay = Relay { call, bound, sealer: &self.sealer, native: errand.native };
+        let relay = Relay { call, bound, sealer: &self.sealer, native: errand.native, kept: None };
         let mut last_progress = None;
         let asked = Instant::now();
         let sent = errand.server.call(&errand.request, errand.timeout).await;
@@ -195,9 +203,13 @@ impl Gateway {
                     }
                 }
                 Message::Result { body, result, .. } => {
-                    let (parts, outcome) = relay.result(&body, result, &errand.server.config)?;
-                    record.outcome(outcome);
-                    return Ok(parts);
+                    let relayed = relay.result(&body, result, &errand.server.config)?;
+                    record.outcome(relayed.outcome);
+                    if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
+                        let kept = Kept { body, result, received: Instant::now(), hints };
+                        shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
+                    }
+                    return Ok(relayed.parts);
                 }
                 Message::Error(error) => return Err(relay.error(error, &errand.server.config)),
             }
@@ -241,7 +253,7 @@ impl Gateway {
         }
         let bound = Bound { call, server: &server.name, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand { server: &server, native: &native, request, timeout: None };
+        let errand = Errand { server: &server, native: &native, request, timeout: None, keep: None };
         self.converse(call, errand, &bound, outlet, record).await
     }
 

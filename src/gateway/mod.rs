@@ -7,12 +7,14 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 mod digest;
 mod discover;
 pub mod error;
 mod invoke;
 mod list;
+mod listen;
 pub mod names;
 mod read;
 mod record;
@@ -24,6 +26,7 @@ pub mod view;
 pub use error::GatewayError;
 pub use snapshot::{Endpoint, Snapshot};
 
+use crate::auth::Principal;
 use crate::catalogue::Catalogue;
 use crate::outbound::Servers;
 use crate::protocol::edit::Parts;
@@ -48,7 +51,7 @@ pub struct Call {
     /// The request's headers, for `Mcp-Param-*` and trace context.
     pub headers: HeaderMap,
     /// Who asks.
-    pub principal: Arc<str>,
+    pub principal: Arc<Principal>,
     /// What the client said of itself.
     pub client: Client,
     /// When it arrived.
@@ -96,6 +99,8 @@ pub struct Gateway {
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
     sealer: Sealer,
+    streams: Arc<listen::Streams>,
+    drain: CancellationToken,
 }
 
 impl Gateway {
@@ -107,7 +112,15 @@ impl Gateway {
         metrics: Arc<Metrics>,
         sealer: Sealer,
     ) -> Self {
-        Self { current: ArcSwap::from_pointee(snapshot), servers, catalogue, metrics, sealer }
+        Self {
+            current: ArcSwap::from_pointee(snapshot),
+            servers,
+            catalogue,
+            metrics,
+            sealer,
+            streams: Arc::default(),
+            drain: CancellationToken::new(),
+        }
     }
 
     /// The snapshot now; keep the one taken for the whole of a request.
@@ -118,6 +131,11 @@ impl Gateway {
     /// Serves `snapshot` from now on.
     pub fn swap(&self, snapshot: Snapshot) {
         self.current.store(Arc::new(snapshot));
+    }
+
+    /// Ends all streams of changes, with words, over a few seconds.
+    pub fn drain(&self) {
+        self.drain.cancel();
     }
 
     /// Serves one call: the bytes of its `result`, or the error. Dropping the future cancels the call at its
@@ -141,6 +159,8 @@ impl Gateway {
             Method::ToolsCall | Method::PromptsGet => self.invoke(call, outlet, record).await,
             Method::ResourcesRead => self.read(call, outlet, record).await,
             Method::Complete => self.complete(call, outlet, record).await,
+            // A stream, not a call: `listen` serves it.
+            Method::Listen => Err(GatewayError::UnknownMethod),
         }
     }
 }

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::invoke::{Errand, join_walk, text_param};
 use super::record::Record;
+use super::relay::{Relay, is_retry};
 use super::state::Bound;
 use super::view::View;
 use super::{Call, Gateway, GatewayError, Outlet};
@@ -27,9 +30,19 @@ impl Gateway {
         let server = &shelf.server;
         record.routed(&server.name, None);
         let bound = Bound { call, server: &server.name, name: &uri, arguments: None };
+        let keep = !is_retry(call);
+        if let Some(kept) = shelf.reads.get(&call.principal.id, &uri).filter(|_| keep) {
+            self.metrics.cache("reads", "hit");
+            let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
+            let relay = Relay { call, bound: &bound, sealer: &self.sealer, native: &uri, kept: Some(hints) };
+            return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
+        }
+        self.metrics.cache("reads", "miss");
+        let epoch = shelf.reads.epoch();
         let mut request = self.request(call, Edits::new(), &bound)?;
         request.name = Some(uri.clone().into_owned());
-        let errand = Errand { server, native: &uri, request, timeout: None };
+        let keep = keep.then_some((&*shelf, epoch));
+        let errand = Errand { server, native: &uri, request, timeout: None, keep };
         self.converse(call, errand, &bound, outlet, record).await
     }
 

@@ -23,6 +23,16 @@ pub(super) struct Relay<'a> {
     pub(super) bound: &'a Bound<'a>,
     pub(super) sealer: &'a Sealer,
     pub(super) native: &'a str,
+    /// Hints of a read that was kept, instead of those in it.
+    pub(super) kept: Option<Hints>,
+}
+
+/// A result on its way to the client.
+pub(super) struct Relayed {
+    pub(super) parts: Parts,
+    pub(super) outcome: Outcome,
+    /// Complete reads: how long and for whom they hold.
+    pub(super) hints: Option<Hints>,
 }
 
 impl Relay<'_> {
@@ -76,13 +86,14 @@ impl Relay<'_> {
         body: &Bytes,
         span: Span,
         server: &ServerConfig,
-    ) -> Result<(Parts, Outcome), GatewayError> {
+    ) -> Result<Relayed, GatewayError> {
         const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
         let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
         let object = Object::parse(text, span).map_err(|_| MALFORMED)?;
         let get = |key: &str| object.get(text, key).map_err(|_| MALFORMED);
         let mut edits = Edits::new();
         let mut added = Vec::new();
+        let mut hints = None;
         let result_type = get("resultType")?;
         let asks =
             match result_type.map(|span| string(span.of(text)).ok_or(MALFORMED)).transpose()?.as_deref() {
@@ -109,14 +120,15 @@ impl Relay<'_> {
                 None => added.push(format!("\"requestState\":{sealed}")),
             }
         } else if self.call.method == Method::ResourcesRead {
-            self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?;
+            hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
         }
         self.identify(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?;
         if !added.is_empty() {
             edits.append(&object, &added.join(","));
         }
         let is_error = get("isError")?.is_some_and(|span| span.of(text) == "true");
-        Ok((edits.apply(body, object.span), outcome_of(asks, is_error)))
+        let parts = edits.apply(body, object.span);
+        Ok(Relayed { parts, outcome: outcome_of(asks, is_error), hints })
     }
 
     /// Our `serverInfo` in place of the server's; foreign keys stay (M-22, M-23).
@@ -153,9 +165,11 @@ impl Relay<'_> {
         edits: &mut Edits,
         added: &mut Vec<String>,
         server: &ServerConfig,
-    ) -> Result<(), ObjectError> {
+    ) -> Result<Hints, ObjectError> {
         let (ttl, scope) = (object.get(text, "ttlMs")?, object.get(text, "cacheScope")?);
-        let hints = if is_retry(self.call) {
+        let hints = if let Some(kept) = self.kept {
+            kept
+        } else if is_retry(self.call) {
             Hints::NONE
         } else {
             let scope_text = scope.map(|span| string(span.of(text)).unwrap_or_default());
@@ -174,7 +188,7 @@ impl Relay<'_> {
                 None => added.push(format!("\"{key}\":{value}")),
             }
         }
-        Ok(())
+        Ok(hints)
     }
 
     /// A server's JSON-RPC error for the client (M-36, M-37, M-42, M-44, M-45).
@@ -217,7 +231,7 @@ fn fallback_scope(public: bool) -> crate::catalogue::hints::Scope {
     if public { crate::catalogue::hints::Scope::Public } else { crate::catalogue::hints::Scope::Private }
 }
 
-fn is_retry(call: &Call) -> bool {
+pub(super) fn is_retry(call: &Call) -> bool {
     let has = |key: &str| call.envelope.param(key).is_ok_and(|found| found.is_some());
     has("inputResponses") || has("requestState")
 }

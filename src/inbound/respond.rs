@@ -23,7 +23,9 @@ use crate::gateway::{Call, GatewayError, Outlet};
 use crate::net::budget::Held;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
+use crate::protocol::method::Method;
 use crate::protocol::{message, sse};
+use crate::tasks::Tasks;
 
 /// How long an answer may take before an event stream is opened for it, so that no proxy on the way waits
 /// for a first byte (F-054). Until then a refusal still has its own status (H-16).
@@ -48,8 +50,13 @@ pub(super) fn refuse(refusal: &Refusal, id: Option<&Id>) -> Response {
 /// Runs a call and answers it: one JSON object where nothing came before the result, else events (H-12).
 pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held: Held) -> Response {
     let Some(id) = call.envelope.id().cloned() else { return empty(StatusCode::ACCEPTED) };
+    let listens = call.method == Method::Listen;
     let (outlet, mut notices) = Outlet::new(NOTICES);
     let mut running = start(door, call, outlet, held);
+    if !accepts.events && listens {
+        // Its answer is a stream, always (S-03).
+        return empty(StatusCode::NOT_ACCEPTABLE);
+    }
     if !accepts.events {
         return finished(running_without_notices(running, notices).await, &id, false);
     }
@@ -76,14 +83,24 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
 /// The call, ready to be polled. A panic in it is its own internal error.
 fn start(door: &Arc<Door>, call: Call, outlet: Outlet, held: Held) -> Running {
     let (gateway, tasks) = (Arc::clone(&door.gateway), door.tasks.clone());
+    if call.method == Method::Listen {
+        // Apart from calls: thousands of them are idle, and a call's future is many times larger.
+        return Box::pin(async move { guarded(gateway.listen(call, outlet), &tasks).await });
+    }
     Box::pin(async move {
         let _held = held;
-        let caught = AssertUnwindSafe(gateway.handle(call, outlet)).catch_unwind().await;
-        caught.unwrap_or_else(|_| {
-            tasks.count_panic();
-            tracing::error!("a call panicked");
-            Err(GatewayError::Internal("the gateway failed on this request"))
-        })
+        guarded(gateway.handle(call, outlet), &tasks).await
+    })
+}
+
+async fn guarded(
+    work: impl Future<Output = Result<Parts, GatewayError>>,
+    tasks: &Tasks,
+) -> Result<Parts, GatewayError> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+        tasks.count_panic();
+        tracing::error!("a call panicked");
+        Err(GatewayError::Internal("the gateway failed on this request"))
     })
 }
 

@@ -8,10 +8,12 @@ use arc_swap::ArcSwap;
 use base64::Engine as _;
 use http::{HeaderName, HeaderValue, header};
 
+mod attend;
 pub mod error;
 pub mod exchange;
 pub mod legacy;
 pub mod link;
+pub mod listen;
 pub mod modern;
 pub mod offer;
 pub mod probe;
@@ -21,6 +23,7 @@ pub mod wire;
 
 pub use error::{Failure, OutboundError};
 pub use exchange::{Exchange, Message};
+pub use listen::{Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
 

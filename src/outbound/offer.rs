@@ -51,10 +51,24 @@ impl Offer {
         self.has(kind.capability())
     }
 
+    /// Whether it tells about changes of lists of this kind.
+    pub fn tells_changes(&self, kind: Kind) -> bool {
+        self.flag(kind.capability(), "listChanged")
+    }
+
+    /// Whether it tells about updates of resources.
+    pub fn tells_updates(&self) -> bool {
+        self.flag("resources", "subscribe")
+    }
+
+    fn flag(&self, capability: &str, flag: &str) -> bool {
+        self.capabilities.get(capability).and_then(|c| c.get(flag)).is_some_and(|f| f == true)
+    }
+
     /// Whether a method can be used.
     pub fn allows(&self, method: Method) -> bool {
         match method {
-            Method::Discover => true,
+            Method::Discover | Method::Listen => true,
             Method::ToolsList | Method::ToolsCall => self.has("tools"),
             Method::PromptsList | Method::PromptsGet => self.has("prompts"),
             Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => self.has("resources"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use http::HeaderMap;
 use prometheus::{IntCounter, IntGauge};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::{Failure, OutboundError};
@@ -20,6 +20,7 @@ use super::wire::Wire;
 use super::{legacy, modern, probe};
 use crate::config;
 use crate::protocol::edit::Parts;
+use crate::protocol::message::Received;
 use crate::protocol::version::Era;
 use crate::tasks::{Flight, Tasks};
 use crate::telemetry::Metrics;
@@ -58,6 +59,7 @@ pub struct Server {
     pub(super) transport: Transport,
     pub(super) client_info: Arc<str>,
     pub(super) tasks: Tasks,
+    pub(super) overheard: broadcast::Sender<Arc<Received>>,
     metrics: Arc<Metrics>,
     peer: ArcSwapOption<Peer>,
     establishing: Flight<Result<Arc<Peer>, OutboundError>>,
@@ -84,6 +86,9 @@ struct Trouble {
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_MOST: Duration = Duration::from_secs(10);
 
+/// What a child said outside of calls and nobody has looked at yet; beyond it, listeners are told they missed some.
+const OVERHEARD: usize = 256;
+
 /// What every server shares with the others.
 #[derive(Debug, Clone)]
 pub struct Shared {
@@ -107,6 +112,7 @@ impl Server {
             client_info: Arc::clone(&shared.client_info),
             tasks: shared.tasks.clone(),
             metrics: Arc::clone(metrics),
+            overheard: broadcast::channel(OVERHEARD).0,
             peer: ArcSwapOption::empty(),
             establishing: Flight::default(),
             trouble: Mutex::new(None),
@@ -189,29 +195,6 @@ impl Server {
         self.count_restarts();
     }
 
-    /// Reads what a child says outside of any call; its own requests are answered by rule.
-    fn attend(self: &Arc<Self>, peer: &Arc<Peer>) {
-        let Some(connection) = peer.connection.clone() else { return };
-        let Some(mut unclaimed) = connection.unclaimed() else { return };
-        let (server, era) = (Arc::clone(self), peer.era);
-        self.tasks.spawn("attend", async move {
-            use crate::protocol::message::ReceivedKind::{Notification, Request};
-            while let Some(message) = unclaimed.recv().await {
-                match message.kind {
-                    Request { id, method, .. } if era == Era::Legacy => {
-                        if connection.send(&legacy::answer(&method, &id)).await.is_err() {
-                            break;
-                        }
-                    }
-                    Notification { method, .. } => {
-                        tracing::debug!(server = %server.name, %method, "notification outside of a call");
-                    }
-                    _ => server.violation("unexpected"),
-                }
-            }
-        });
-    }
-
     fn trouble(&self) -> Option<Trouble> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -225,6 +208,11 @@ impl Server {
         if let Transport::Stdio(link) = &self.transport {
             self.restarts.inc_by(link.restarts().saturating_sub(self.restarts.get()));
         }
+    }
+
+    /// Whether this is what was agreed last.
+    pub(super) fn is_current(&self, peer: &Arc<Peer>) -> bool {
+        self.peer.load().as_ref().is_some_and(|p| Arc::ptr_eq(p, peer))
     }
 
     /// Forgets what was agreed, if it is still `peer`: the next request agrees anew.
@@ -299,7 +287,7 @@ impl Server {
                     return Err(self.error(failure, sent));
                 }
             };
-            if attempt == 0 && session_lost(&peer, &mut wire).await {
+            if attempt == 0 && legacy::session_lost(&peer, &mut wire).await {
                 guard.disarm();
                 self.forget(&peer);
                 peer = self.peer().await?;
@@ -385,16 +373,5 @@ impl<'a> Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Whether a legacy server refused because it does not know our session any more (G-42). Such a refusal
-/// comes before execution, so the request may be sent again.
-async fn session_lost(peer: &Peer, wire: &mut Wire) -> bool {
-    let has_session = peer.session.as_ref().is_some_and(|session| session.id.is_some());
-    match wire.status() {
-        Some(404) => has_session,
-        Some(400) if has_session => wire.mentions_session().await,
-        _ => false,
     }
 }

@@ -21,6 +21,8 @@ pub enum Method {
     ResourcesRead,
     /// `completion/complete`
     Complete,
+    /// `subscriptions/listen`
+    Listen,
 }
 
 /// What a catalogue holds, one list each.
@@ -89,7 +91,7 @@ impl Kind {
 
 impl Method {
     /// Every method of the table.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Discover,
         Self::ToolsList,
         Self::ToolsCall,
@@ -99,6 +101,7 @@ impl Method {
         Self::TemplatesList,
         Self::ResourcesRead,
         Self::Complete,
+        Self::Listen,
     ];
 
     /// The name on the wire, also the metric label.
@@ -113,6 +116,7 @@ impl Method {
             Self::TemplatesList => "resources/templates/list",
             Self::ResourcesRead => "resources/read",
             Self::Complete => "completion/complete",
+            Self::Listen => "subscriptions/listen",
         }
     }
 
@@ -137,12 +141,12 @@ impl Method {
 
     /// Whether the gateway may send it again by itself after a broken stream (H-65).
     pub const fn repeatable(self) -> bool {
-        !matches!(self, Self::ToolsCall)
+        !matches!(self, Self::ToolsCall | Self::Listen)
     }
 
     /// Whether its complete results carry `ttlMs` and `cacheScope` (L-10).
     pub const fn cacheable(self) -> bool {
-        !matches!(self, Self::ToolsCall | Self::PromptsGet | Self::Complete)
+        !matches!(self, Self::ToolsCall | Self::PromptsGet | Self::Complete | Self::Listen)
     }
 
     /// The kind of list it returns.

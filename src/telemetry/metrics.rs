@@ -31,6 +31,8 @@ pub struct Metrics {
     auth_rejections: IntCounterVec,
     client_calls: ClientCalls,
     header_rejections: IntCounterVec,
+    list_changed: IntCounterVec,
+    listen_streams: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
     server_noise: IntCounterVec,
@@ -126,6 +128,16 @@ impl Metrics {
                 "Requests by OAuth client or key, and outcome",
                 &["client", "outcome"],
             )?),
+            list_changed: counter(
+                &r,
+                "gatehouse_list_changed_total",
+                "Notices of changed lists, from servers (in) and to clients (out)",
+                &["server", "kind", "direction"],
+            )?,
+            listen_streams: register(
+                &r,
+                IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
+            )?,
             header_rejections: counter(
                 &r,
                 "gatehouse_header_rejections_total",
@@ -227,6 +239,16 @@ impl Metrics {
     /// One request of a verified client ended.
     pub fn client_call(&self, client: &str, outcome: Outcome) {
         self.client_calls.record(client, outcome);
+    }
+
+    /// A notice of a changed list; `direction` is in or out, `server` empty for out.
+    pub fn list_changed(&self, server: &str, kind: &str, direction: &str) {
+        self.list_changed.with_label_values(&[server, kind, direction]).inc();
+    }
+
+    /// Streams of changes that clients hold open.
+    pub const fn listen_streams(&self) -> &IntGauge {
+        &self.listen_streams
     }
 
     /// A header that disagreed; `header` is method, name, param or version.

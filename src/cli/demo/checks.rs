@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::Eras;
 use super::call::Fault;
-use super::methods::LISTEN;
 use super::session;
 use crate::protocol::code;
 use crate::protocol::envelope::Envelope;
@@ -72,7 +71,7 @@ pub(super) fn modern(message: &Envelope, headers: Option<&HeaderMap>, serves: Er
             named(message, headers, field)?;
         }
     }
-    if method.is_none() && name != LISTEN {
+    if method.is_none() {
         return Err(Fault::new(code::METHOD_NOT_FOUND, "no such method"));
     }
     Ok(())

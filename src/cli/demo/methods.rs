@@ -15,8 +15,6 @@ use crate::protocol::version::Era;
 pub(super) const INSTRUCTIONS: &str = "A demonstration server: every tool does one small thing.";
 /// The notification of a changed tool list.
 pub(super) const TOOLS_CHANGED: &str = "notifications/tools/list_changed";
-/// The modern stream of change notices.
-pub(super) const LISTEN: &str = "subscriptions/listen";
 
 const NAMES: [&str; 5] = ["Ada", "Alan", "Barbara", "Grace", "Linus"];
 const NOTES: [&str; 3] = ["1", "2", "3"];
@@ -34,10 +32,10 @@ pub(super) async fn answer(call: &Call) -> Result<Reply, Fault> {
     let unknown = || Fault::new(code::METHOD_NOT_FOUND, "no such method");
     let method = Method::parse(&call.method);
     let mut reply = match (method, call.era()) {
-        (Some(Method::Discover), Era::Legacy) => return Err(unknown()),
+        (Some(Method::Discover | Method::Listen), Era::Legacy) => return Err(unknown()),
+        (Some(Method::Listen), Era::Modern) => listen(call).await?,
         (Some(Method::ToolsCall), _) => tools::call(call).await?,
         (Some(method), _) => known(call, method)?,
-        (None, Era::Modern) if call.method == LISTEN => listen(call).await?,
         (None, Era::Legacy) => session_method(call)?,
         (None, Era::Modern) => return Err(unknown()),
     };

@@ -54,6 +54,7 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         body_timeout: table.or("body_timeout", time, Duration::from_secs(30)),
         idle_timeout: table.or("idle_timeout", time, Duration::from_secs(75)),
         keepalive_interval: table.or("keepalive_interval", time, Duration::from_secs(15)),
+        max_streams: table.or("max_streams", number, 64_usize),
         drain_timeout: table.or("drain_timeout", duration, Duration::from_secs(30)),
     };
     addresses(table, &gateway);

@@ -27,7 +27,7 @@ fn h2_acceptor(ca: &Ca) -> TlsAcceptor {
     ca.acceptor(&["localhost"], &["h2", "http/1.1"], 2999)
 }
 
-fn h2_options(port: u16, ca: &Ca) -> ClientOptions {
+pub(super) fn h2_options(port: u16, ca: &Ca) -> ClientOptions {
     ClientOptions { ca_file: Some(ca.file("")), ..options(&format!("https://localhost:{port}")) }
 }
 
@@ -45,7 +45,7 @@ async fn respond(request: Request<Incoming>, end: Arc<Notify>) -> Result<Respons
 }
 
 /// An HTTP/2 server that allows `streams` at once and fails the test's calls beyond.
-async fn serve_h2(ca: &Ca, streams: u32, tasks: &Tasks) -> (u16, Arc<AtomicUsize>, Arc<Notify>) {
+pub(super) async fn serve_h2(ca: &Ca, streams: u32, tasks: &Tasks) -> (u16, Arc<AtomicUsize>, Arc<Notify>) {
     let (listener, _) = bind().await;
     let port = listener.local_addr().unwrap().port();
     let (acceptor, end, inner) = (h2_acceptor(ca), Arc::new(Notify::new()), tasks.clone());

@@ -8,6 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpSocket;
 use tokio::sync::Notify;
 
+use super::tls::Ca;
 use super::*;
 use crate::net::Stage;
 
@@ -117,5 +118,63 @@ async fn every_address_of_a_name_is_tried() {
 async fn odd_options_are_refused() {
     for url in ["ftp://host/", "unix:/run/x", "data:text/plain,x"] {
         assert!(Client::new(options(url), Tasks::new()).is_err(), "{url}");
+    }
+}
+
+/// Calls from several tasks, each third of them given up at some point of its way.
+async fn storm(client: Arc<Client>, tasks: &Tasks) {
+    let (left, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    for task in 0..8_usize {
+        left.fetch_add(1, Ordering::SeqCst);
+        let (client, left, done) = (Arc::clone(&client), Arc::clone(&left), Arc::clone(&done));
+        tasks.spawn("storm", async move {
+            for n in 0..100_usize {
+                let mut calling = Box::pin(call(&client, "x"));
+                if n % 3 == 0 {
+                    for _ in 0..(n + task) % 7 {
+                        if futures_util::poll!(calling.as_mut()).is_ready() {
+                            break;
+                        }
+                        tokio::task::yield_now().await;
+                    }
+                } else {
+                    assert_eq!(calling.await.unwrap(), "x");
+                }
+            }
+            if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+                done.notify_one();
+            }
+        });
+    }
+    soon(done.notified()).await;
+    assert_eq!(tasks.panics(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_place_is_lost_when_calls_are_given_up() {
+    let (tasks, server_tasks) = (Tasks::new(), Tasks::new());
+    let (listener, url) = bind().await;
+    accept(listener, &server_tasks, |mut stream, _| async move {
+        while let Some((_, body)) = read_request(&mut stream).await {
+            if stream.write_all(&answer(&body)).await.is_err() {
+                return;
+            }
+        }
+    });
+    let ca = Ca::new();
+    let (one, ..) = super::h2::serve_h2(&ca, 1, &server_tasks).await;
+    let (many, ..) = super::h2::serve_h2(&ca, 200, &server_tasks).await;
+    let cases = [options(&url), super::h2::h2_options(one, &ca), super::h2::h2_options(many, &ca)];
+    for (case, options) in cases.into_iter().enumerate() {
+        let bounded =
+            ClientOptions { max_connections: 3, idle_timeout: Duration::from_millis(50), ..options };
+        let client = Arc::new(Client::new(bounded, tasks.clone()).unwrap());
+        storm(Arc::clone(&client), &tasks).await;
+        assert!(client.connections() <= 3, "case {case}");
+        until(|| client.connections() == 0).await;
+        until(|| tasks.running() == 0).await;
+        // All three places are still there.
+        let calls = (0..6).map(|_| call(&client, "x"));
+        assert!(futures_util::future::join_all(calls).await.iter().all(Result::is_ok), "case {case}");
     }
 }

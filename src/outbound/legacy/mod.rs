@@ -3,6 +3,8 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::request::Request;
+use super::server::Peer;
+use super::wire::Wire;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
 use crate::protocol::message;
@@ -67,4 +69,15 @@ pub fn answer(method: &str, id: &[u8]) -> Parts {
         code::METHOD_NOT_FOUND
     )
     .into()
+}
+
+/// Whether a legacy server refused because it does not know our session any more (G-42). Such a refusal
+/// comes before execution, so the request may be sent again.
+pub(super) async fn session_lost(peer: &Peer, wire: &mut Wire) -> bool {
+    let has_session = peer.session.as_ref().is_some_and(|session| session.id.is_some());
+    match wire.status() {
+        Some(404) => has_session,
+        Some(400) if has_session => wire.mentions_session().await,
+        _ => false,
+    }
 }

@@ -1,8 +1,11 @@
 //! Streamable HTTP: one POST out, one JSON object or a stream of events back (H-60, H-61).
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::BodyExt as _;
+use tokio::time::Instant;
 use url::Url;
 
 use crate::net::body::Body;
@@ -29,6 +32,12 @@ pub struct Answer {
     pub status: StatusCode,
     /// Its headers.
     pub headers: HeaderMap,
+    /// The last event id seen on a stream.
+    pub last_event_id: Option<String>,
+    /// `retry:` of a stream: how long to wait before it is opened again.
+    pub retry: Option<Duration>,
+    /// When something was last received, a comment included.
+    pub heard: Instant,
     body: AnswerBody,
     held: Held,
     max_result: usize,
@@ -75,6 +84,11 @@ impl HttpLink {
         self.exchange(Method::POST, extra, body).await
     }
 
+    /// Opens a stream of what the server says outside of calls (G-43).
+    pub async fn get(&self, extra: HeaderMap) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Method::GET, extra, Parts::new()).await
+    }
+
     /// Ends a session (G-46).
     pub async fn delete(&self, extra: HeaderMap) -> Result<StatusCode, (Failure, bool)> {
         Ok(self.exchange(Method::DELETE, extra, Parts::new()).await?.status)
@@ -90,6 +104,10 @@ impl HttpLink {
         *request.method_mut() = method;
         *request.uri_mut() = self.uri.clone();
         let mut headers = self.headers.clone();
+        if request.method() != Method::POST {
+            headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+            headers.remove(header::CONTENT_TYPE);
+        }
         headers.extend(extra);
         *request.headers_mut() = headers;
         let response = self.client.send(request).await.map_err(|e| (unavailable(&e), e.sent))?;
@@ -103,6 +121,9 @@ impl HttpLink {
         Ok(Answer {
             status: head.status,
             headers: head.headers,
+            last_event_id: None,
+            retry: None,
+            heard: Instant::now(),
             body,
             held: self.budget.hold(),
             max_result: self.max_result,
@@ -163,13 +184,20 @@ impl Answer {
         loop {
             let AnswerBody::Events(body, parser) = &mut self.body else { return Ok(None) };
             match parser.next_event() {
-                Ok(Some(event)) if event.data.is_empty() => continue,
-                Ok(Some(event)) => return Ok(Some(event.data)),
+                Ok(Some(event)) => {
+                    self.last_event_id = event.id.or(self.last_event_id.take());
+                    self.retry = event.retry.map(Duration::from_millis).or(self.retry);
+                    if event.data.is_empty() {
+                        continue;
+                    }
+                    return Ok(Some(event.data));
+                }
                 Ok(None) => {}
                 Err(sse::TooLarge) => return Err(Failure::TooLarge(self.max_result)),
             }
             match body.frame().await {
                 Some(frame) => {
+                    self.heard = Instant::now();
                     if let Ok(data) = frame.map_err(|e| unavailable(&e))?.into_data() {
                         parser.push(&data);
                     }

@@ -73,12 +73,20 @@ impl io::Write for Log {
 
 impl Log {
     /// Logs of this thread, as JSON values, until the guard is dropped.
-    fn capture() -> (Self, tracing::subscriber::DefaultGuard) {
+    async fn capture() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
         let subscriber =
             tracing_subscriber::fmt().json().with_writer(move || writer.clone()).with_ansi(false).finish();
-        (log, tracing::subscriber::set_default(subscriber))
+        let guard = tracing::subscriber::set_default(subscriber);
+        // Another thread that meets a log line for the first time just now may note that nobody listens. Meet the
+        // lines of these tests once, then have everyone asked again.
+        let (link, tasks) = link(script("print('x\\n' * 200, file=sys.stderr)\nprint('x', flush=True)"));
+        within(link.connect().await.unwrap().gone()).await;
+        until(|| tasks.running() == 0).await;
+        tracing::callsite::rebuild_interest_cache();
+        log.0.lock().unwrap().clear();
+        (log, guard)
     }
 
     fn lines(&self) -> Vec<serde_json::Value> {
@@ -96,7 +104,7 @@ impl Log {
 /// G-51, F-040: 100,000 lines and 20 MB without a newline are drained, truncated and rate bound; nothing uncounted.
 #[tokio::test]
 async fn g51_a_flood_on_stderr_is_drained_and_bounded() {
-    let (log, _guard) = Log::capture();
+    let (log, _guard) = Log::capture().await;
     let (link, tasks) = link(with_env(
         script(
             "sys.stderr.write('first ' + os.environ['API_KEY'] + '\\n' + 'y' * 20_000_000 + '\\n')
@@ -128,7 +136,7 @@ for m in asks(): answer(m, 'alive')",
 /// F-041: one warning a child, whatever it writes, and nothing of what it wrote.
 #[tokio::test]
 async fn f041_one_warning_a_child() {
-    let (log, _guard) = Log::capture();
+    let (log, _guard) = Log::capture().await;
     let (link, _tasks) = link(script(
         "print('token sk-987\\n' * 500, flush=True)
 for m in asks(): answer(m, {})",

@@ -1,0 +1,345 @@
+//! One client's `subscriptions/listen`: acknowledged first, told only what was asked for and what this caller
+//! sees changed, bursts told once, ended with words (S-01..S-13, S-30..S-41).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use futures_util::future::{join_all, pending};
+use prometheus::IntGauge;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::snapshot::Endpoint;
+use super::{Call, Gateway, GatewayError, Outlet};
+use crate::catalogue::watch::Wish;
+use crate::protocol::code;
+use crate::protocol::edit::Parts;
+use crate::protocol::envelope::Id;
+use crate::protocol::items::json_string;
+use crate::protocol::message::{self, RpcError};
+use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
+use crate::protocol::method::Kind;
+use crate::protocol::object::{Object, Span, array, string};
+
+/// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
+const ACK: Duration = Duration::from_millis(500);
+/// At most one notice a list in this time; the last change is always told (S-36).
+const LIST_GAP: Duration = Duration::from_millis(500);
+/// The same for a resource: an overlap of two streams of a server tells twice.
+const URI_GAP: Duration = Duration::from_millis(100);
+/// Resources one stream may watch (S-42).
+const MOST_URIS: usize = 256;
+/// Ends of streams are spread over this time when draining, so that clients do not come back all at once (S-41).
+const SPREAD: Duration = Duration::from_secs(2);
+/// The tasks extension: watching tasks needs it declared (S-12).
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+/// Streams open per principal.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    // A std mutex: held to count.
+    open: Mutex<HashMap<Arc<str>, usize>>,
+}
+
+/// One open stream, counted until it is dropped.
+#[derive(Debug)]
+struct Counted {
+    streams: Arc<Streams>,
+    principal: Arc<str>,
+    gauge: IntGauge,
+}
+
+impl Streams {
+    fn enter(self: &Arc<Self>, principal: &Arc<str>, most: usize, gauge: &IntGauge) -> Option<Counted> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(Arc::clone(principal)).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        gauge.inc();
+        Some(Counted { streams: Arc::clone(self), principal: Arc::clone(principal), gauge: gauge.clone() })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.gauge.dec();
+        let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.principal) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.principal);
+            }
+        }
+    }
+}
+
+/// What one client watches.
+struct Subscription {
+    id: Id,
+    endpoint: Arc<Endpoint>,
+    lists: Vec<Watched<Kind>>,
+    uris: Vec<Watched<Wish>>,
+    changes: watch::Receiver<u64>,
+    drain: CancellationToken,
+    _counted: Counted,
+}
+
+/// One thing that is watched: what was seen of it last, and when it was told last.
+struct Watched<T> {
+    what: T,
+    seen: Vec<Option<u64>>,
+    told: Option<Instant>,
+}
+
+/// The parsed filter (S-01).
+#[derive(Default)]
+struct Wanted {
+    lists: Vec<Kind>,
+    uris: Vec<String>,
+    tasks: bool,
+}
+
+impl Gateway {
+    /// Serves one stream until the client leaves, or the gateway drains: then the result that ends it.
+    pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
+        let server_info = call.snapshot.server_info.clone();
+        // Boxed, and gone once it is done: thousands of idle streams should not carry it.
+        let (mut subscription, ack) = Box::pin(self.subscribe(call)).await?;
+        outlet.send(ack).await;
+        loop {
+            let due = subscription.tell(&outlet, self).await;
+            let wait = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = subscription.drain.cancelled() => break,
+                changed = subscription.changes.changed() => if changed.is_err() { break },
+                () = wait => {}
+            }
+        }
+        sleep(spread()).await;
+        let mut end = Parts::new();
+        end.push(format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{SUBSCRIPTION_ID}\":"));
+        end.push(subscription.id.raw().clone());
+        end.push(format!(",\"{SERVER_INFO}\":"));
+        end.push(server_info);
+        end.push("}}");
+        Ok(end)
+    }
+
+    async fn subscribe(&self, call: Call) -> Result<(Subscription, Parts), GatewayError> {
+        let id = call.envelope.id().cloned().ok_or(GatewayError::InvalidRequest("a request needs an id"))?;
+        let wanted = wanted(&call)?;
+        if wanted.tasks && !declares_tasks(&call.client.capabilities) {
+            return Err(GatewayError::Capability(RpcError {
+                code: code::MISSING_CAPABILITY,
+                message: "Watching tasks needs the tasks extension".to_owned(),
+                data: Some(format!("{{\"requiredCapabilities\":{{\"extensions\":{{\"{TASKS}\":{{}}}}}}}}")),
+            }));
+        }
+        let most = call.snapshot.config.gateway.max_streams;
+        let gauge = self.metrics.listen_streams();
+        let counted = self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
+            self.metrics.limited("max_streams");
+            GatewayError::Internal("too many streams are open; close one first")
+        })?;
+        // Before anything is looked at, so that no change falls between.
+        let changes = self.catalogue.changes();
+        let flags = self.tells(&call.endpoint).await;
+        let lists: Vec<Kind> = wanted.lists.into_iter().filter(|kind| flags.lists.contains(kind)).collect();
+        let wishes = if flags.updates { self.wishes(&call, wanted.uris).await } else { Vec::new() };
+        let wishes = self.confirmed(&call.endpoint, wishes).await;
+        let mut subscription = Subscription {
+            lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
+            uris: wishes
+                .into_iter()
+                .map(|wish| Watched { what: wish, seen: Vec::new(), told: None })
+                .collect(),
+            id,
+            endpoint: Arc::clone(&call.endpoint),
+            changes,
+            drain: self.drain.clone(),
+            _counted: counted,
+        };
+        subscription.look();
+        let ack = subscription.acknowledgement();
+        Ok((subscription, ack))
+    }
+
+    /// Wishes for the URIs that somebody in this caller's view owns and tells about.
+    async fn wishes(&self, call: &Call, uris: Vec<String>) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        for uri in uris {
+            if let Ok(shelf) = self.owner(call, &uri).await
+                && shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates())
+            {
+                wishes.push(shelf.wish(&uri));
+            }
+        }
+        wishes
+    }
+
+    /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
+    /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
+    async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wish>) -> Vec<Wish> {
+        let up = endpoint.members.iter().filter(|shelf| shelf.server.known_peer().is_some());
+        let states = join_all(up.map(|shelf| async move { (shelf, shelf.watch.settled(ACK).await) })).await;
+        let told = |wish: &Wish| states.iter().any(|(_, state)| state.uris.contains(&wish.uri));
+        wishes.into_iter().filter(told).collect()
+    }
+}
+
+impl Subscription {
+    /// What this caller sees of a list: the snapshots it is made of. An endpoint that mirrors a whole server
+    /// tells what a direct connection tells: each notice of the server, also where nothing looks different.
+    fn list_state(&self, kind: Kind) -> Vec<Option<u64>> {
+        let kinds: &[Kind] =
+            if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
+        let mut state = Vec::with_capacity(kinds.len() * self.endpoint.members.len() + 1);
+        for (kind, shelf) in kinds.iter().flat_map(|k| self.endpoint.members.iter().map(move |m| (*k, m))) {
+            let known = shelf.known(kind);
+            state.push(known.as_ref().map(|known| known.id));
+            if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
+                state.push(known.map(|known| known.announced));
+            }
+        }
+        state
+    }
+
+    /// Takes what is there now as seen.
+    fn look(&mut self) {
+        let states: Vec<_> = self.lists.iter().map(|list| self.list_state(list.what)).collect();
+        self.lists.iter_mut().zip(states).for_each(|(list, state)| list.seen = state);
+        for uri in &mut self.uris {
+            uri.seen = vec![Some(uri.what.version())];
+        }
+    }
+
+    /// Tells what changed and may be told; gives the time when the next one may be.
+    async fn tell(&mut self, outlet: &Outlet, gateway: &Gateway) -> Option<Instant> {
+        let mut next: Option<Instant> = None;
+        let states: Vec<_> = self.lists.iter().map(|list| self.list_state(list.what)).collect();
+        let mut notices = Vec::new();
+        for (list, state) in self.lists.iter_mut().zip(states) {
+            if let Some(kind) = list.due(state, LIST_GAP, &mut next).then_some(list.what) {
+                gateway.metrics.list_changed("", kind.as_str(), "out");
+                notices.push(notice(
+                    &self.id,
+                    &format!("notifications/{}/list_changed", kind.as_str()),
+                    None,
+                ));
+            }
+        }
+        for uri in &mut self.uris {
+            let state = vec![Some(uri.what.version())];
+            if uri.due(state, URI_GAP, &mut next) {
+                notices.push(notice(&self.id, "notifications/resources/updated", Some(&uri.what.uri)));
+            }
+        }
+        for notice in notices {
+            outlet.send(notice).await;
+        }
+        next
+    }
+
+    /// The first message (S-03): what is honoured, URIs as they were written (S-34).
+    fn acknowledgement(&self) -> Parts {
+        let flag = |kind: Kind| format!("\"{}ListChanged\":true", kind.as_str());
+        let mut honoured: Vec<String> = self.lists.iter().map(|list| flag(list.what)).collect();
+        if !self.uris.is_empty() {
+            let uris: Vec<String> = self.uris.iter().map(|uri| json_string(&uri.what.uri)).collect();
+            honoured.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+        }
+        let mut params = Parts::new();
+        params.push(format!(
+            "{{\"notifications\":{{{}}},\"_meta\":{{\"{SUBSCRIPTION_ID}\":",
+            honoured.join(",")
+        ));
+        params.push(self.id.raw().clone());
+        params.push("}}");
+        message::request(None, "notifications/subscriptions/acknowledged", params)
+    }
+}
+
+impl<T> Watched<T> {
+    /// Whether a change is to be told now; a change told too recently waits, and `next` says until when.
+    fn due(&mut self, state: Vec<Option<u64>>, gap: Duration, next: &mut Option<Instant>) -> bool {
+        if state == self.seen {
+            return false;
+        }
+        let now = Instant::now();
+        let free = self.told.map_or(now, |told| told + gap);
+        if free > now {
+            *next = Some(next.map_or(free, |next| next.min(free)));
+            return false;
+        }
+        self.seen = state;
+        self.told = Some(now);
+        true
+    }
+}
+
+/// A notice of the subscription with this id (S-04).
+fn notice(id: &Id, method: &str, uri: Option<&str>) -> Parts {
+    let mut params = Parts::new();
+    let uri = uri.map(|uri| format!("\"uri\":{},", json_string(uri))).unwrap_or_default();
+    params.push(format!("{{{uri}\"_meta\":{{\"{SUBSCRIPTION_ID}\":"));
+    params.push(id.raw().clone());
+    params.push("}}");
+    message::request(None, method, params)
+}
+
+fn wanted(call: &Call) -> Result<Wanted, GatewayError> {
+    const MISSING: GatewayError = GatewayError::InvalidParams("params.notifications must be an object");
+    const WRONG: GatewayError =
+        GatewayError::InvalidParams("a member of params.notifications has the wrong type");
+    let text = call.envelope.text();
+    let span = call.envelope.param("notifications")?.ok_or(MISSING)?;
+    let filter = Object::parse(text, span).map_err(|_| MISSING)?;
+    let mut wanted = Wanted::default();
+    for kind in [Kind::Tools, Kind::Prompts, Kind::Resources] {
+        let flag = filter.get(text, &format!("{}ListChanged", kind.as_str()))?;
+        match flag.map(|span| span.of(text)) {
+            Some("true") => wanted.lists.push(kind),
+            None | Some("false") => {}
+            Some(_) => return Err(WRONG),
+        }
+    }
+    if let Some(uris) = filter.get(text, "resourceSubscriptions")? {
+        for span in strings(text, uris).ok_or(WRONG)? {
+            if !wanted.uris.contains(&span) {
+                wanted.uris.push(span);
+            }
+        }
+    }
+    wanted.tasks = filter.get(text, "taskIds")?.is_some();
+    if wanted.uris.len() > MOST_URIS {
+        return Err(GatewayError::Internal("too many resources for one stream"));
+    }
+    Ok(wanted)
+}
+
+fn strings(text: &str, span: Span) -> Option<Vec<String>> {
+    let items = array(text, span).ok()?;
+    items.into_iter().map(|item| string(item.of(text)).map(Into::into)).collect()
+}
+
+fn declares_tasks(capabilities: &str) -> bool {
+    let value: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
+    value.get("extensions").is_some_and(|extensions| extensions.get(TASKS).is_some())
+}
+
+fn spread() -> Duration {
+    let mut byte = [0u8];
+    // Without entropy the ends are just not spread.
+    let _ = rand::fill(&mut byte);
+    SPREAD.mul_f64(f64::from(byte[0]) / 255.0)
+}

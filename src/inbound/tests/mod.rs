@@ -1,0 +1,1 @@
+//! Tests of the door over its router.

@@ -1,0 +1,39 @@
+//! What a child says outside of calls: its requests answered by rule, its notices passed to who listens.
+
+use std::sync::Arc;
+
+use tokio::sync::broadcast;
+
+use super::legacy;
+use super::server::{Peer, Server};
+use crate::protocol::message::Received;
+use crate::protocol::message::ReceivedKind::{Notification, Request};
+use crate::protocol::version::Era;
+
+impl Server {
+    /// Reads a new child's unclaimed messages until it ends.
+    pub(super) fn attend(self: &Arc<Self>, peer: &Arc<Peer>) {
+        let Some(connection) = peer.connection.clone() else { return };
+        let Some(mut unclaimed) = connection.unclaimed() else { return };
+        let (server, era) = (Arc::clone(self), peer.era);
+        self.tasks.spawn("attend", async move {
+            while let Some(message) = unclaimed.recv().await {
+                match &message.kind {
+                    Request { id, method, .. } if era == Era::Legacy => {
+                        if connection.send(&legacy::answer(method, id)).await.is_err() {
+                            break;
+                        }
+                    }
+                    // Nobody listening is no fault.
+                    Notification { .. } => drop(server.overheard.send(Arc::new(message))),
+                    _ => server.violation("unexpected"),
+                }
+            }
+        });
+    }
+
+    /// What the child says from now on.
+    pub(super) fn overheard(&self) -> broadcast::Receiver<Arc<Received>> {
+        self.overheard.subscribe()
+    }
+}

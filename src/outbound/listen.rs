@@ -1,0 +1,400 @@
+//! What a server says outside of calls: one stream, by whatever way its dialect has (S-20..S-26, G-43).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::sync::broadcast;
+use tokio::time::{Instant, timeout};
+
+use super::error::{Failure, OutboundError};
+use super::link::http::HttpLink;
+use super::link::stdio::{Connection, Inbox};
+use super::request::Request;
+use super::server::{Peer, Server, Transport};
+use super::wire::Wire;
+use super::{legacy, modern};
+use crate::protocol::envelope::Id;
+use crate::protocol::items::json_string;
+use crate::protocol::message::{Received, ReceivedKind};
+use crate::protocol::meta::SUBSCRIPTION_ID;
+use crate::protocol::method::{Kind, Method};
+use crate::protocol::object::{Object, string};
+use crate::protocol::version::Era;
+
+/// What is wanted of a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Kinds whose list changes are wanted.
+    pub lists: Vec<Kind>,
+    /// Resources whose updates are wanted.
+    pub uris: Vec<String>,
+}
+
+/// Something changed at the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A list of this kind.
+    Changed(Kind),
+    /// A resource.
+    Updated(String),
+}
+
+/// Why there is no stream.
+#[derive(Debug, Clone)]
+pub enum NoListen {
+    /// The server does not offer one; asking again is of no use until it was restarted.
+    NotOffered,
+    /// It failed this time.
+    Failed(OutboundError),
+}
+
+/// An open stream. Dropping it ends it by the hop's own rule.
+#[derive(Debug)]
+pub struct Listen {
+    server: Arc<Server>,
+    peer: Arc<Peer>,
+    source: Source,
+    /// Resources the server agreed to tell about.
+    pub uris: Vec<String>,
+    /// Its own wish for the pause before the stream is opened again.
+    pub retry: Option<Duration>,
+}
+
+#[derive(Debug)]
+enum Source {
+    /// The body of an HTTP answer. Modern: the id every message is tagged with.
+    Stream(Box<Wire>, Option<u64>),
+    /// A child's output. Modern: our listen request, whose answer is the end.
+    Child(broadcast::Receiver<Arc<Received>>, Connection, Option<(u64, Inbox)>),
+}
+
+/// A stream on which nothing was heard for so long, comments included, is taken for dead.
+const DEAF: Duration = Duration::from_secs(300);
+/// How long an acknowledgement may take (S-24).
+const ACK: Duration = Duration::from_secs(10);
+
+impl Server {
+    /// Opens the stream of what the server says outside of calls.
+    pub async fn listen(self: &Arc<Self>, filter: &Filter) -> Result<Listen, NoListen> {
+        let peer = self.peer().await.map_err(NoListen::Failed)?;
+        let opened = match (&peer.era, &self.transport, &peer.connection) {
+            (Era::Modern, ..) => self.listen_modern(&peer, filter).await,
+            (Era::Legacy, Transport::Http(link), _) => self.listen_get(&peer, link).await,
+            (Era::Legacy, Transport::Stdio(_), Some(connection)) => {
+                Ok((Source::Child(self.overheard(), connection.clone(), None), Vec::new()))
+            }
+            (Era::Legacy, Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
+        };
+        let (source, mut uris) = opened?;
+        if peer.era == Era::Legacy {
+            uris = self.subscribe(&peer, &filter.uris).await;
+        }
+        Ok(Listen { server: Arc::clone(self), peer, source, uris, retry: None })
+    }
+
+    fn no_listen(&self, failure: Failure) -> NoListen {
+        NoListen::Failed(self.error(failure, true))
+    }
+
+    async fn listen_modern(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        filter: &Filter,
+    ) -> Result<(Source, Vec<String>), NoListen> {
+        let lists = filter.lists.iter().filter_map(|kind| Some(format!("\"{}\":true", flag(*kind)?)));
+        let mut wanted: Vec<String> = lists.collect();
+        if !filter.uris.is_empty() {
+            let uris: Vec<String> = filter.uris.iter().map(|uri| json_string(uri)).collect();
+            wanted.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+        }
+        let params = format!("{{\"notifications\":{{{}}}}}", wanted.join(","));
+        let request = Request::own(Method::Listen, params).map_err(|_| NoListen::NotOffered)?;
+        let id = self.next_id();
+        let body = modern::body(&request, id, &peer.version, &self.client_info);
+        let opened = timeout(ACK, async {
+            match (&self.transport, &peer.connection) {
+                (Transport::Http(link), _) => {
+                    let headers = modern::headers(&request, &peer.version);
+                    let answer = link.post(headers, body).await.map_err(|(f, _)| self.no_listen(f))?;
+                    let mut wire = Wire::http(answer);
+                    let uris = self.acknowledged(&mut wire, id).await?;
+                    Ok((Source::Stream(Box::new(wire), Some(id)), uris))
+                }
+                (Transport::Stdio(_), Some(connection)) => {
+                    let mut overheard = self.overheard();
+                    let inbox = connection.open(id);
+                    let sent = connection.send(&body).await;
+                    sent.map_err(|_| self.no_listen(Failure::Exited))?;
+                    let mut wire = Wire::Stdio(inbox);
+                    let uris = self.acknowledged_child(&mut wire, &mut overheard, id).await?;
+                    let Wire::Stdio(inbox) = wire else { return Err(NoListen::NotOffered) };
+                    Ok((Source::Child(overheard, connection.clone(), Some((id, inbox))), uris))
+                }
+                (Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
+            }
+        });
+        opened.await.unwrap_or_else(|_| Err(self.no_listen(Failure::Timeout(ACK))))
+    }
+
+    /// Waits for the acknowledgement: the first message of our subscription (S-03, S-24).
+    async fn acknowledged(&self, wire: &mut Wire, id: u64) -> Result<Vec<String>, NoListen> {
+        loop {
+            let message = wire.next().await.map_err(|failure| self.not_open(failure))?;
+            match &message.kind {
+                ReceivedKind::Error { .. } | ReceivedKind::Result { .. } => {
+                    return Err(self.refused(&message));
+                }
+                _ => {
+                    if let Some(uris) = acknowledgement(&message, id) {
+                        return Ok(uris);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn acknowledged_child(
+        &self,
+        wire: &mut Wire,
+        overheard: &mut broadcast::Receiver<Arc<Received>>,
+        id: u64,
+    ) -> Result<Vec<String>, NoListen> {
+        loop {
+            tokio::select! {
+                answer = wire.next() => {
+                    let message = answer.map_err(|failure| self.not_open(failure))?;
+                    return Err(self.refused(&message));
+                }
+                heard = overheard.recv() => match heard {
+                    Ok(message) => if let Some(uris) = acknowledgement(&message, id) {
+                        return Ok(uris);
+                    },
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return Err(self.no_listen(Failure::Exited)),
+                }
+            }
+        }
+    }
+
+    /// -32601, -32021 and refused methods will not change by asking again (S-22).
+    fn refused(&self, message: &Received) -> NoListen {
+        match &message.kind {
+            ReceivedKind::Error { .. } => NoListen::NotOffered,
+            _ => self.no_listen(Failure::Unavailable("the stream ended at once".to_owned())),
+        }
+    }
+
+    fn not_open(&self, failure: Failure) -> NoListen {
+        match failure {
+            Failure::Status(400..=499) => NoListen::NotOffered,
+            failure => self.no_listen(failure),
+        }
+    }
+
+    async fn listen_get(&self, peer: &Arc<Peer>, link: &HttpLink) -> Result<(Source, Vec<String>), NoListen> {
+        let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
+        let answer = match timeout(ACK, link.get(headers)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err((failure, _))) => return Err(self.no_listen(failure)),
+            // Some servers hold the headers back until there is something to say; those cannot be told from
+            // dead ones, so their stream is not counted on.
+            Err(_) => return Err(NoListen::NotOffered),
+        };
+        let has_session = peer.session.as_ref().is_some_and(|session| session.id.is_some());
+        match answer.status.as_u16() {
+            200 if answer.is_stream() => Ok((Source::Stream(Box::new(Wire::http(answer)), None), Vec::new())),
+            404 if has_session && self.is_current(peer) => {
+                self.forget(peer);
+                Err(self.no_listen(Failure::Status(404)))
+            }
+            status @ 500..=599 => Err(self.no_listen(Failure::Status(status))),
+            // 405 says so; whatever else it is, it is no stream (F-008).
+            _ => Err(NoListen::NotOffered),
+        }
+    }
+
+    /// Subscribes a legacy server's resources; those it refused are left out.
+    async fn subscribe(self: &Arc<Self>, peer: &Arc<Peer>, uris: &[String]) -> Vec<String> {
+        let mut agreed = Vec::new();
+        for uri in uris {
+            if self.tell_subscription(peer, "resources/subscribe", uri).await {
+                agreed.push(uri.clone());
+            }
+        }
+        agreed
+    }
+
+    async fn tell_subscription(self: &Arc<Self>, peer: &Arc<Peer>, method: &str, uri: &str) -> bool {
+        let id = self.next_id();
+        let params = format!("{{\"uri\":{}}}", json_string(uri));
+        let body = crate::protocol::message::request(Some(&Id::number(id)), method, params);
+        let headers: HeaderMap = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
+        let asked = async {
+            let mut wire = match (&self.transport, &peer.connection) {
+                (Transport::Http(link), _) => Wire::http(link.post(headers, body).await.ok()?),
+                (Transport::Stdio(_), Some(connection)) => {
+                    let inbox = connection.open(id);
+                    connection.send(&body).await.ok()?;
+                    Wire::Stdio(inbox)
+                }
+                _ => return None,
+            };
+            loop {
+                match wire.next().await.ok()?.kind {
+                    ReceivedKind::Result { .. } => return Some(()),
+                    ReceivedKind::Error { .. } => return None,
+                    _ => {}
+                }
+            }
+        };
+        matches!(timeout(ACK, asked).await, Ok(Some(())))
+    }
+}
+
+impl Listen {
+    /// Whether resources are subscribed one by one on the same stream (legacy), not with the stream (modern).
+    pub fn subscribes_singly(&self) -> bool {
+        self.peer.era == Era::Legacy
+    }
+
+    /// Legacy: begins or ends one subscription. True when the server agreed.
+    pub async fn subscribe(&self, uri: &str, begin: bool) -> bool {
+        let method = if begin { "resources/subscribe" } else { "resources/unsubscribe" };
+        self.server.tell_subscription(&self.peer, method, uri).await
+    }
+
+    /// The next notice; an error is the end of the stream, also a graceful one. Cancel-safe.
+    pub async fn notice(&mut self) -> Result<Notice, OutboundError> {
+        let server = Arc::clone(&self.server);
+        loop {
+            let message = match &mut self.source {
+                Source::Stream(wire, _) => {
+                    let next = timeout(DEAF, wire.next()).await;
+                    if let Wire::Http(answer, _) = &**wire {
+                        self.retry = answer.retry.or(self.retry);
+                        if next.is_err() && answer.heard + DEAF > Instant::now() {
+                            continue;
+                        }
+                    }
+                    next.map_err(|_| server.error(Failure::Timeout(DEAF), true))?
+                        .map_err(|failure| server.error(failure, true))?
+                }
+                Source::Child(overheard, connection, listen) => {
+                    match overhear(overheard, connection, listen.as_mut().map(|(_, inbox)| inbox)).await {
+                        Some(message) => (*message).clone(),
+                        None => return Err(server.error(Failure::Exited, true)),
+                    }
+                }
+            };
+            match &message.kind {
+                // The end, said in words (S-09, S-26).
+                ReceivedKind::Result { .. } | ReceivedKind::Error { .. } => {
+                    return Err(server.error(Failure::Unavailable("the stream was ended".to_owned()), true));
+                }
+                ReceivedKind::Request { id, method, .. } if self.peer.era == Era::Legacy => {
+                    // A child's requests are answered where all its output is read.
+                    if matches!(self.source, Source::Stream(..)) {
+                        self.server.post_later(&self.peer, "answer", legacy::answer(method, id));
+                    }
+                }
+                ReceivedKind::Notification { method, params } => {
+                    if let Some(notice) = self.meant(&message, method, params.as_ref()) {
+                        return Ok(notice);
+                    }
+                }
+                ReceivedKind::Request { .. } => server.violation("request"),
+            }
+        }
+    }
+
+    /// The notice, if the message belongs to this subscription.
+    fn meant(&self, message: &Received, method: &str, params: Option<&Object>) -> Option<Notice> {
+        let id = match &self.source {
+            Source::Stream(_, id) => *id,
+            Source::Child(_, _, listen) => listen.as_ref().map(|(id, _)| *id),
+        };
+        if let Some(id) = id
+            && !tagged(message, params, id)
+        {
+            // On a child's output other subscriptions interleave; on a stream of its own it is a fault.
+            if matches!(self.source, Source::Stream(..)) {
+                self.server.violation("subscription_id");
+            }
+            return None;
+        }
+        match method {
+            "notifications/tools/list_changed" => Some(Notice::Changed(Kind::Tools)),
+            "notifications/prompts/list_changed" => Some(Notice::Changed(Kind::Prompts)),
+            "notifications/resources/list_changed" => Some(Notice::Changed(Kind::Resources)),
+            "notifications/resources/updated" => {
+                let text = message.text();
+                let uri = params?.get(text, "uri").ok()??;
+                Some(Notice::Updated(string(uri.of(text))?.into_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Listen {
+    fn drop(&mut self) {
+        // A stream of its own ends by being closed; on a child's output it must be said (S-08).
+        if let Source::Child(_, _, Some((id, _))) = &self.source {
+            self.server.post_later(&self.peer, "cancel", legacy::cancelled(*id));
+        }
+    }
+}
+
+/// The next message a child says outside of calls, or the answer that ends our listen request.
+async fn overhear(
+    overheard: &mut broadcast::Receiver<Arc<Received>>,
+    connection: &Connection,
+    listen: Option<&mut Inbox>,
+) -> Option<Arc<Received>> {
+    let ended = async {
+        match listen {
+            Some(inbox) => inbox.recv().await.ok().map(Arc::new),
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        heard = overheard.recv() => heard.ok(),
+        answer = ended => answer,
+        _ = connection.closed() => None,
+    }
+}
+
+/// The URIs of an acknowledgement of subscription `id`.
+fn acknowledgement(message: &Received, id: u64) -> Option<Vec<String>> {
+    let ReceivedKind::Notification { method, params: Some(params) } = &message.kind else { return None };
+    if &**method != "notifications/subscriptions/acknowledged" || !tagged(message, Some(params), id) {
+        return None;
+    }
+    let text = message.text();
+    let honoured = params.get(text, "notifications").ok().flatten();
+    let honoured = honoured.and_then(|span| Object::parse(text, span).ok());
+    let uris = honoured.and_then(|object| object.get(text, "resourceSubscriptions").ok().flatten());
+    let uris = uris.and_then(|span| serde_json::from_str(span.of(text)).ok());
+    Some(uris.unwrap_or_default())
+}
+
+/// Whether a message carries our subscription's id.
+fn tagged(message: &Received, params: Option<&Object>, id: u64) -> bool {
+    let text = message.text();
+    let meta = params.and_then(|p| p.get(text, "_meta").ok().flatten());
+    let meta = meta.and_then(|span| Object::parse(text, span).ok());
+    let tag = meta.and_then(|meta| meta.get(text, SUBSCRIPTION_ID).ok().flatten());
+    tag.is_some_and(|span| span.of(text) == id.to_string())
+}
+
+/// The filter's member for list changes of a kind; templates have none of their own (S-37).
+const fn flag(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Tools => Some("toolsListChanged"),
+        Kind::Prompts => Some("promptsListChanged"),
+        Kind::Resources => Some("resourcesListChanged"),
+        Kind::Templates => None,
+    }
+}
