@@ -197,7 +197,9 @@ impl Shared {
         tracing::debug!(issuer = self.issuer, keys = keys.len(), "fetched the issuer's keys");
         let brought = match &wanted {
             None => true,
-            Some(kid) => kid.is_some() && keys.iter().any(|key| key.id == *kid),
+            // Of a token without a `kid` nobody knows; the very first keys are there for everybody.
+            Some(None) => self.set.load().is_none(),
+            Some(kid) => keys.iter().any(|key| key.id == *kid),
         };
         let now = Instant::now();
         let fresh = document.max_age.unwrap_or(FRESH).clamp(FRESH_BOUNDS.0, FRESH_BOUNDS.1);

@@ -18,6 +18,8 @@ mod introspect;
 mod jwk;
 mod jwt;
 mod keys;
+#[cfg(test)]
+pub(crate) mod kit;
 mod principal;
 mod rejection;
 #[cfg(test)]
