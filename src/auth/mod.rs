@@ -19,7 +19,9 @@ mod jwk;
 mod jwt;
 mod keys;
 #[cfg(test)]
-pub(crate) mod kit;
+#[path = "../../tests/it/support/id_server.rs"]
+#[allow(dead_code, clippy::disallowed_methods, reason = "shared with the whole-process tests")]
+mod kit;
 mod principal;
 mod rejection;
 #[cfg(test)]

@@ -16,8 +16,6 @@ mod error;
 mod layers;
 mod modern;
 mod respond;
-#[cfg(test)]
-mod tests;
 mod well_known;
 
 use crate::auth::Authenticator;

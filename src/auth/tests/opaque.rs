@@ -14,7 +14,7 @@ use crate::telemetry::Metrics;
 
 async fn started(more: impl Fn(&str) -> String) -> (IdServer, Authenticator) {
     let tasks = Tasks::new();
-    let server = IdServer::start(&tasks).await;
+    let server = IdServer::start().await;
     let text = format!("[[auth.issuer]]\nissuer = \"{}\"\n{}", server.url, more(&server.url));
     let gate = Authenticator::new(&parse(&text), &tasks, Arc::new(Metrics::new().unwrap())).unwrap();
     (server, gate)

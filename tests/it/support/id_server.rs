@@ -1,4 +1,5 @@
-//! For tests of this room and of the door: signers of tokens, and a small authorization server on loopback.
+//! Signers of tokens, and a small authorization server on loopback. The tests of `src/auth` use this file too, so it
+//! stands on nothing else of this kit.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,8 +20,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::tasks::Tasks;
-
+#[derive(Debug)]
 enum Pair {
     Rsa(RsaKeyPair),
     P256(EcdsaKeyPair),
@@ -29,6 +29,7 @@ enum Pair {
 }
 
 /// A key that signs tokens.
+#[derive(Debug)]
 pub(crate) struct Signer {
     pub(crate) kid: Option<&'static str>,
     pair: Pair,
@@ -161,14 +162,14 @@ pub(crate) struct IdState {
 }
 
 impl IdServer {
-    pub(crate) async fn start(tasks: &Tasks) -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(IdState::default());
         let metadata = json!({ "issuer": url, "jwks_uri": format!("{url}/keys") });
         *state.metadata.lock().unwrap() = metadata;
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
-        tasks.spawn("id server", async move { axum::serve(listener, router).await.unwrap() });
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self { url, state }
     }
 

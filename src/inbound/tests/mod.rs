@@ -1,1 +1,0 @@
-//! Tests of the door over its router.
