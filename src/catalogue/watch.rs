@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
+use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::shelf::Shelf;
-use crate::outbound::{Filter, Listen, NoListen, Notice, Server};
+use crate::outbound::{Agreed, Filter, Listen, NoListen, Notice, Server};
+use crate::protocol::meta::TASKS;
 use crate::protocol::method::Kind;
 
 /// Shortest and longest pause before a stream is opened again (S-22).
@@ -30,17 +32,26 @@ pub struct State {
     pub settled: bool,
     /// Lists whose changes are told.
     pub lists: Vec<Kind>,
-    /// Resources whose updates are told.
-    pub uris: Arc<HashSet<String>>,
+    /// Resources and tasks of which it is told.
+    pub topics: Arc<HashSet<Topic>>,
     /// The wishes that this state answers.
     pub wishes: u64,
+}
+
+/// A single thing that clients want to hear of.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Topic {
+    /// A resource, by URI.
+    Resource(String),
+    /// A task, by native id.
+    Task(String),
 }
 
 /// What clients want of one server, and what it told.
 #[derive(Debug)]
 pub struct Watch {
     // A std mutex: held to change a map, never across an await.
-    uris: Mutex<BTreeMap<String, Uri>>,
+    topics: Mutex<BTreeMap<Topic, Told>>,
     wishes: watch::Sender<u64>,
     state: watch::Sender<State>,
     /// Raised with every change of anything, for all who listen.
@@ -50,34 +61,41 @@ pub struct Watch {
 }
 
 #[derive(Debug, Default)]
-struct Uri {
+struct Told {
     users: usize,
     version: u64,
+    /// Tasks: the last notice's `params`.
+    last: Option<Bytes>,
 }
 
-/// One client's wish to hear of one resource; withdrawn when dropped.
+/// One client's wish to hear of one thing; withdrawn when dropped.
 #[derive(Debug)]
 pub struct Wish {
     shelf: Arc<Shelf>,
-    /// The resource.
-    pub uri: String,
+    /// What it is about.
+    pub topic: Topic,
 }
 
 impl Wish {
-    /// Changes with every update of the resource that was told.
+    /// Changes with every notice about it.
     pub fn version(&self) -> u64 {
-        self.shelf.watch.lock().get(&self.uri).map_or(0, |uri| uri.version)
+        self.shelf.watch.lock().get(&self.topic).map_or(0, |told| told.version)
+    }
+
+    /// Tasks: the last notice's `params`.
+    pub fn last(&self) -> Option<Bytes> {
+        self.shelf.watch.lock().get(&self.topic)?.last.clone()
     }
 }
 
 impl Drop for Wish {
     fn drop(&mut self) {
         let watch = &self.shelf.watch;
-        let mut uris = watch.lock();
-        if let Some(uri) = uris.get_mut(&self.uri) {
-            uri.users -= 1;
-            if uri.users == 0 {
-                uris.remove(&self.uri);
+        let mut topics = watch.lock();
+        if let Some(told) = topics.get_mut(&self.topic) {
+            told.users -= 1;
+            if told.users == 0 {
+                topics.remove(&self.topic);
                 watch.wishes.send_modify(|wishes| *wishes += 1);
             }
         }
@@ -87,11 +105,17 @@ impl Drop for Wish {
 impl Watch {
     pub(super) fn new(hub: Arc<watch::Sender<u64>>) -> Self {
         let state = watch::Sender::new(State::default());
-        Self { uris: Mutex::default(), wishes: watch::Sender::new(0), state, hub, updates: AtomicU64::new(0) }
+        Self {
+            topics: Mutex::default(),
+            wishes: watch::Sender::new(0),
+            state,
+            hub,
+            updates: AtomicU64::new(0),
+        }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Uri>> {
-        self.uris.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Topic, Told>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes everybody who listens.
@@ -120,11 +144,22 @@ impl Watch {
     /// A resource changed: it, and the wanted ones it is a part of (S-07, S-35).
     fn updated(&self, changed: &str) {
         let version = self.updates.fetch_add(1, Ordering::Relaxed) + 1;
-        for (uri, entry) in self.lock().iter_mut() {
+        for (topic, told) in self.lock().iter_mut() {
+            let Topic::Resource(uri) = topic else { continue };
             let part = || changed.strip_prefix(uri.as_str()).is_some_and(|rest| rest.starts_with('/'));
             if uri == changed || part() {
-                entry.version = version;
+                told.version = version;
             }
+        }
+        self.tell();
+    }
+
+    /// A task changed.
+    fn task(&self, id: String, params: Bytes) {
+        let version = self.updates.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(told) = self.lock().get_mut(&Topic::Task(id)) {
+            told.version = version;
+            told.last = Some(params);
         }
         self.tell();
     }
@@ -132,7 +167,12 @@ impl Watch {
     /// Everything wanted may have changed unseen (S-23).
     fn all_updated(&self) {
         let version = self.updates.fetch_add(1, Ordering::Relaxed) + 1;
-        self.lock().values_mut().for_each(|uri| uri.version = version);
+        for (topic, told) in self.lock().iter_mut() {
+            // The state of a task is asked for by those who care; there is nothing to tell of it.
+            if matches!(topic, Topic::Resource(_)) {
+                told.version = version;
+            }
+        }
         self.tell();
     }
 
@@ -141,23 +181,30 @@ impl Watch {
         let Some(peer) = server.known_peer() else { return (Filter::default(), wishes) };
         let lists = [Kind::Tools, Kind::Prompts, Kind::Resources];
         let lists = lists.into_iter().filter(|kind| peer.offer.tells_changes(*kind)).collect();
-        let uris =
-            if peer.offer.tells_updates() { self.lock().keys().cloned().collect() } else { Vec::new() };
-        (Filter { lists, uris }, wishes)
+        let mut filter = Filter { lists, ..Filter::default() };
+        for topic in self.lock().keys() {
+            match topic {
+                Topic::Resource(uri) if peer.offer.tells_updates() => filter.uris.push(uri.clone()),
+                Topic::Task(id) if peer.offer.extension(TASKS).is_some() => filter.tasks.push(id.clone()),
+                _ => {}
+            }
+        }
+        (filter, wishes)
     }
 
-    fn publish(&self, lists: &[Kind], uris: &[String], wishes: u64) {
-        let uris = Arc::new(uris.iter().cloned().collect());
-        self.state.send_replace(State { settled: true, lists: lists.to_vec(), uris, wishes });
+    fn publish(&self, lists: &[Kind], agreed: &Agreed, wishes: u64) {
+        let uris = agreed.uris.iter().cloned().map(Topic::Resource);
+        let topics = Arc::new(uris.chain(agreed.tasks.iter().cloned().map(Topic::Task)).collect());
+        self.state.send_replace(State { settled: true, lists: lists.to_vec(), topics, wishes });
     }
 }
 
 impl Shelf {
-    /// Says that a client wants to hear of a resource.
-    pub fn wish(self: &Arc<Self>, uri: &str) -> Wish {
-        self.watch.lock().entry(uri.to_owned()).or_default().users += 1;
+    /// Says that a client wants to hear of something.
+    pub fn wish(self: &Arc<Self>, topic: Topic) -> Wish {
+        self.watch.lock().entry(topic.clone()).or_default().users += 1;
         self.watch.wishes.send_modify(|wishes| *wishes += 1);
-        Wish { shelf: Arc::clone(self), uri: uri.to_owned() }
+        Wish { shelf: Arc::clone(self), topic }
     }
 }
 
@@ -203,7 +250,7 @@ enum End {
 async fn attend(shelf: &Arc<Shelf>, first: &mut bool) -> End {
     let server = &shelf.server;
     if server.peer().await.is_err() {
-        shelf.watch.publish(&[], &[], *shelf.watch.wishes.borrow());
+        shelf.watch.publish(&[], &Agreed::default(), *shelf.watch.wishes.borrow());
         return End::Unreachable(server.retry_in().max(Duration::from_millis(100)));
     }
     let (filter, wishes) = shelf.watch.filter(server);
@@ -213,21 +260,21 @@ async fn attend(shelf: &Arc<Shelf>, first: &mut bool) -> End {
     };
     match opened {
         Ok(listen) => {
-            shelf.watch.publish(&filter.lists, &listen.uris, wishes);
+            shelf.watch.publish(&filter.lists, &listen.agreed, wishes);
             resync(shelf, first);
             let retry = follow(shelf, listen, filter, wishes).await;
             // What is known may be old from now on; it stays in use until something newer is.
-            shelf.watch.publish(&[], &[], *shelf.watch.wishes.borrow());
+            shelf.watch.publish(&[], &Agreed::default(), *shelf.watch.wishes.borrow());
             End::Closed(retry)
         }
         Err(NoListen::NotOffered) => {
-            shelf.watch.publish(&[], &[], wishes);
+            shelf.watch.publish(&[], &Agreed::default(), wishes);
             resync(shelf, first);
             End::NotOffered
         }
         Err(NoListen::Failed(error)) => {
             tracing::info!(server = %server.name, reason = %error.failure, "no stream of changes");
-            shelf.watch.publish(&[], &[], wishes);
+            shelf.watch.publish(&[], &Agreed::default(), wishes);
             resync(shelf, first);
             End::Closed(None)
         }
@@ -268,7 +315,7 @@ async fn follow(
             notice = listen.notice() => notice,
             () = changed => {
                 let (wanted, wishes) = shelf.watch.filter(&shelf.server);
-                if wanted.uris != filter.uris {
+                if wanted.uris != filter.uris || wanted.tasks != filter.tasks {
                     listen = match change(shelf, listen, &wanted).await {
                         Ok(listen) => listen,
                         Err(retry) => return retry,
@@ -276,7 +323,7 @@ async fn follow(
                     filter = wanted;
                 }
                 answered = wishes;
-                shelf.watch.publish(&filter.lists, &listen.uris, wishes);
+                shelf.watch.publish(&filter.lists, &listen.agreed, wishes);
                 continue;
             }
         };
@@ -299,15 +346,17 @@ async fn change(shelf: &Arc<Shelf>, mut listen: Listen, wanted: &Filter) -> Resu
             Err(_) => Err(listen.retry),
         };
     }
-    let gone: Vec<String> = listen.uris.iter().filter(|uri| !wanted.uris.contains(uri)).cloned().collect();
-    let new: Vec<String> = wanted.uris.iter().filter(|uri| !listen.uris.contains(uri)).cloned().collect();
+    let gone: Vec<String> =
+        listen.agreed.uris.iter().filter(|uri| !wanted.uris.contains(uri)).cloned().collect();
+    let new: Vec<String> =
+        wanted.uris.iter().filter(|uri| !listen.agreed.uris.contains(uri)).cloned().collect();
     for uri in gone {
         listen.subscribe(&uri, false).await;
-        listen.uris.retain(|kept| *kept != uri);
+        listen.agreed.uris.retain(|kept| *kept != uri);
     }
     for uri in new {
         if listen.subscribe(&uri, true).await {
-            listen.uris.push(uri);
+            listen.agreed.uris.push(uri);
         }
     }
     Ok(listen)
@@ -328,6 +377,7 @@ fn heard(shelf: &Arc<Shelf>, notice: Notice) {
             shelf.forget_reads(&uri);
             shelf.watch.updated(&uri);
         }
+        Notice::Task(id, params) => shelf.watch.task(id, params),
     }
 }
 

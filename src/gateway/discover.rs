@@ -1,6 +1,7 @@
 //! `server/discover`: what this caller is offered, answered by us, never a refusal because a server is down
 //! (L-01..L-06, design §5).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::snapshot::{Endpoint, Snapshot};
@@ -8,7 +9,7 @@ use super::{Gateway, GatewayError};
 use crate::outbound::Peer;
 use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
-use crate::protocol::meta;
+use crate::protocol::meta::{self, TASKS, UI};
 use crate::protocol::method::Kind;
 use crate::protocol::version::MODERN;
 
@@ -43,12 +44,13 @@ impl Gateway {
             .into_iter()
             .map(|capability| format!("\"{capability}\":{{{}}}", settings(capability)))
             .collect();
+        let extensions = extensions(endpoint, &peers);
         let instructions = instructions(snapshot, endpoint, &peers)
             .map(|text| format!(",\"instructions\":{}", json_string(&text)))
             .unwrap_or_default();
         let mut parts = Parts::new();
         parts.push(format!(
-            "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}}}{instructions},\
+            "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}{extensions}}}{instructions},\
              \"ttlMs\":{ttl},\"cacheScope\":\"public\",\"_meta\":{{\"{}\":",
             capabilities.join(","),
             meta::SERVER_INFO
@@ -112,6 +114,34 @@ fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'stati
             MERGED.into_iter().filter(|capability| peer.offer.has(capability)).collect()
         }
         _ => MERGED.to_vec(),
+    }
+}
+
+/// The extensions that callers can use here, each with the settings its servers agree on (M-90): those we
+/// relay ourselves, and those the operator lets through.
+fn extensions(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> String {
+    let mut merged: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
+    for (shelf, peer) in endpoint.members.iter().zip(peers) {
+        let Some(peer) = peer else { continue };
+        let admitted = shelf.server.config.extensions.iter().map(String::as_str);
+        for id in [TASKS, UI].into_iter().chain(admitted) {
+            let Some(settings) = peer.offer.extension(id) else { continue };
+            match merged.get_mut(id) {
+                Some(common) => keep_common(common, settings),
+                None => drop(merged.insert(id, settings.clone())),
+            }
+        }
+    }
+    if merged.is_empty() {
+        return String::new();
+    }
+    format!(",\"extensions\":{}", serde_json::json!(merged))
+}
+
+/// Leaves the members in which two servers' settings agree.
+fn keep_common(common: &mut serde_json::Value, other: &serde_json::Value) {
+    if let Some(members) = common.as_object_mut() {
+        members.retain(|key, value| other.get(key) == Some(value));
     }
 }
 

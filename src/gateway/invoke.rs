@@ -18,7 +18,7 @@ use crate::catalogue::{Published, Shelf};
 use crate::outbound::{Failure, Hop, Message, OutboundError, Request, Retry, Server};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
-use crate::protocol::meta::LEVELS;
+use crate::protocol::meta::{LEVELS, TASKS, UI};
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, Span, string};
 use crate::telemetry::Outcome;
@@ -119,7 +119,7 @@ impl Gateway {
             edits.replace(name_span, json_string(route.native()));
         }
         let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
-        let bound = Bound { call, server: &route.shelf.server.name, name: &route.exposed, arguments };
+        let bound = Bound { call, server: &route.shelf.server.config, name: &route.exposed, arguments };
         let mut request = self.request(call, edits, &bound)?;
         request.name = Some(route.native().to_owned());
         request.param_headers = route.item().bindings.headers_for(arguments).map_err(param_error)?;
@@ -152,7 +152,7 @@ impl Gateway {
         let meta = envelope.meta.as_ref();
         let hop = Hop {
             foreign: meta.map(|m| m.foreign(text).collect::<Vec<_>>().join(",")).unwrap_or_default(),
-            capabilities: relayable(&call.client.capabilities),
+            capabilities: relayable(&call.client.capabilities, &bound.server.extensions),
             log_level: call.client.log_level.map(|rank| LEVELS[rank]),
             progress: call.client.progress_token.is_some(),
             trace: trace(call),
@@ -179,7 +179,8 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        let relay = Relay { call, bound, sealer: &self.sealer, native: errand.native, kept: None };
+        let (sealer, tasks) = (&self.sealer, self.task_seal(call));
+        let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
         let mut last_progress = None;
         let asked = Instant::now();
         let sent = errand.server.call(&errand.request, errand.timeout).await;
@@ -252,7 +253,7 @@ impl Gateway {
         if server.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
             return Ok(relay::no_completion(&call.snapshot.server_info));
         }
-        let bound = Bound { call, server: &server.name, name: &native, arguments: None };
+        let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
         let errand = Errand { server: &server, native: &native, request, timeout: None, keep: None };
         self.converse(call, errand, &bound, outlet, record).await
@@ -345,10 +346,10 @@ fn named(text: &str, span: Option<Span>) -> Option<(Span, Cow<'_, str>)> {
     Some((span, string(span.of(text))?))
 }
 
-/// The capabilities that the gateway can relay between modern hops (M-33): never more than was declared.
-fn relayable(declared: &str) -> String {
+/// The capabilities that the gateway can relay between modern hops (M-33): never more than was declared;
+/// extensions that it knows, and those the operator lets through to this server.
+fn relayable(declared: &str, admitted: &[String]) -> String {
     const RELAYED: [&str; 3] = ["roots", "sampling", "elicitation"];
-    const EXTENSIONS: [&str; 1] = ["io.modelcontextprotocol/ui"];
     let whole = Span::new(0, declared.len());
     let Ok(object) = Object::parse(declared, whole) else { return String::new() };
     let keep = |object: &Object, keys: &[&str]| -> Vec<String> {
@@ -359,7 +360,8 @@ fn relayable(declared: &str) -> String {
     if let Ok(Some(extensions)) = object.get(declared, "extensions")
         && let Ok(extensions) = Object::parse(declared, extensions)
     {
-        let kept = keep(&extensions, &EXTENSIONS);
+        let known = [TASKS, UI].into_iter().chain(admitted.iter().map(String::as_str));
+        let kept = keep(&extensions, &known.collect::<Vec<_>>());
         if !kept.is_empty() {
             members.push(format!("\"extensions\":{{{}}}", kept.join(",")));
         }

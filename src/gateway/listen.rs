@@ -13,14 +13,14 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::snapshot::Endpoint;
+use super::tasks::{declares, undeclared};
 use super::{Call, Gateway, GatewayError, Outlet};
-use crate::catalogue::watch::Wish;
-use crate::protocol::code;
-use crate::protocol::edit::Parts;
+use crate::catalogue::watch::{Topic, Wish};
+use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
-use crate::protocol::message::{self, RpcError};
-use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
+use crate::protocol::message;
+use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID, TASKS};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span, array, string};
 
@@ -29,13 +29,11 @@ const ACK: Duration = Duration::from_millis(500);
 /// At most one notice a list in this time; the last change is always told (S-36).
 const LIST_GAP: Duration = Duration::from_millis(500);
 /// The same for a resource: an overlap of two streams of a server tells twice.
-const URI_GAP: Duration = Duration::from_millis(100);
+const TOPIC_GAP: Duration = Duration::from_millis(100);
 /// Resources one stream may watch (S-42).
-const MOST_URIS: usize = 256;
+const MOST_TOPICS: usize = 256;
 /// Ends of streams are spread over this time when draining, so that clients do not come back all at once (S-41).
 const SPREAD: Duration = Duration::from_secs(2);
-/// The tasks extension: watching tasks needs it declared (S-12).
-const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// Streams open per principal.
 #[derive(Debug, Default)]
@@ -83,7 +81,7 @@ struct Subscription {
     id: Id,
     endpoint: Arc<Endpoint>,
     lists: Vec<Watched<Kind>>,
-    uris: Vec<Watched<Wish>>,
+    topics: Vec<Watched<Wanting>>,
     changes: watch::Receiver<u64>,
     drain: CancellationToken,
     _counted: Counted,
@@ -96,12 +94,18 @@ struct Watched<T> {
     told: Option<Instant>,
 }
 
+/// A resource or task, and the name the client has for it.
+struct Wanting {
+    wish: Wish,
+    name: String,
+}
+
 /// The parsed filter (S-01).
 #[derive(Default)]
 struct Wanted {
     lists: Vec<Kind>,
     uris: Vec<String>,
-    tasks: bool,
+    tasks: Option<Vec<String>>,
 }
 
 impl Gateway {
@@ -138,12 +142,8 @@ impl Gateway {
     async fn subscribe(&self, call: Call) -> Result<(Subscription, Parts), GatewayError> {
         let id = call.envelope.id().cloned().ok_or(GatewayError::InvalidRequest("a request needs an id"))?;
         let wanted = wanted(&call)?;
-        if wanted.tasks && !declares_tasks(&call.client.capabilities) {
-            return Err(GatewayError::Capability(RpcError {
-                code: code::MISSING_CAPABILITY,
-                message: "Watching tasks needs the tasks extension".to_owned(),
-                data: Some(format!("{{\"requiredCapabilities\":{{\"extensions\":{{\"{TASKS}\":{{}}}}}}}}")),
-            }));
+        if wanted.tasks.is_some() && !declares(&call.client.capabilities, TASKS) {
+            return Err(undeclared());
         }
         let most = call.snapshot.config.gateway.max_streams;
         let gauge = self.metrics.listen_streams();
@@ -155,14 +155,12 @@ impl Gateway {
         let changes = self.catalogue.changes();
         let flags = self.tells(&call.endpoint).await;
         let lists: Vec<Kind> = wanted.lists.into_iter().filter(|kind| flags.lists.contains(kind)).collect();
-        let wishes = if flags.updates { self.wishes(&call, wanted.uris).await } else { Vec::new() };
+        let mut wishes = if flags.updates { self.wishes(&call, wanted.uris).await } else { Vec::new() };
+        wishes.extend(self.task_wishes(&call, wanted.tasks.unwrap_or_default()));
         let wishes = self.confirmed(&call.endpoint, wishes).await;
         let mut subscription = Subscription {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
-            uris: wishes
-                .into_iter()
-                .map(|wish| Watched { what: wish, seen: Vec::new(), told: None })
-                .collect(),
+            topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
             id,
             endpoint: Arc::clone(&call.endpoint),
             changes,
@@ -175,24 +173,33 @@ impl Gateway {
     }
 
     /// Wishes for the URIs that somebody in this caller's view owns and tells about.
-    async fn wishes(&self, call: &Call, uris: Vec<String>) -> Vec<Wish> {
+    async fn wishes(&self, call: &Call, uris: Vec<String>) -> Vec<Wanting> {
         let mut wishes = Vec::new();
         for uri in uris {
             if let Ok(shelf) = self.owner(call, &uri).await
                 && shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates())
             {
-                wishes.push(shelf.wish(&uri));
+                wishes.push(Wanting { wish: shelf.wish(Topic::Resource(uri.clone())), name: uri });
             }
         }
         wishes
     }
 
+    /// Wishes for the tasks that are this caller's.
+    fn task_wishes(&self, call: &Call, ids: Vec<String>) -> Vec<Wanting> {
+        let wish = |name: String| {
+            let (shelf, id) = self.task_of(call, &name)?;
+            Some(Wanting { wish: shelf.wish(Topic::Task(id.native)), name })
+        };
+        ids.into_iter().filter_map(wish).collect()
+    }
+
     /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
     /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
-    async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wish>) -> Vec<Wish> {
+    async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wanting>) -> Vec<Wanting> {
         let up = endpoint.members.iter().filter(|shelf| shelf.server.known_peer().is_some());
-        let states = join_all(up.map(|shelf| async move { (shelf, shelf.watch.settled(ACK).await) })).await;
-        let told = |wish: &Wish| states.iter().any(|(_, state)| state.uris.contains(&wish.uri));
+        let states = join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
+        let told = |want: &Wanting| states.iter().any(|state| state.topics.contains(&want.wish.topic));
         wishes.into_iter().filter(told).collect()
     }
 }
@@ -218,8 +225,8 @@ impl Subscription {
     fn look(&mut self) {
         let states: Vec<_> = self.lists.iter().map(|list| self.list_state(list.what)).collect();
         self.lists.iter_mut().zip(states).for_each(|(list, state)| list.seen = state);
-        for uri in &mut self.uris {
-            uri.seen = vec![Some(uri.what.version())];
+        for topic in &mut self.topics {
+            topic.seen = vec![Some(topic.what.wish.version())];
         }
     }
 
@@ -238,10 +245,10 @@ impl Subscription {
                 ));
             }
         }
-        for uri in &mut self.uris {
-            let state = vec![Some(uri.what.version())];
-            if uri.due(state, URI_GAP, &mut next) {
-                notices.push(notice(&self.id, "notifications/resources/updated", Some(&uri.what.uri)));
+        for topic in &mut self.topics {
+            let state = vec![Some(topic.what.wish.version())];
+            if topic.due(state, TOPIC_GAP, &mut next) {
+                notices.extend(topic.what.notice(&self.id));
             }
         }
         for notice in notices {
@@ -254,9 +261,13 @@ impl Subscription {
     fn acknowledgement(&self) -> Parts {
         let flag = |kind: Kind| format!("\"{}ListChanged\":true", kind.as_str());
         let mut honoured: Vec<String> = self.lists.iter().map(|list| flag(list.what)).collect();
-        if !self.uris.is_empty() {
-            let uris: Vec<String> = self.uris.iter().map(|uri| json_string(&uri.what.uri)).collect();
-            honoured.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+        for (key, resources) in [("resourceSubscriptions", true), ("taskIds", false)] {
+            let wanted = self.topics.iter().map(|topic| &topic.what);
+            let wanted = wanted.filter(|what| matches!(what.wish.topic, Topic::Resource(_)) == resources);
+            let names: Vec<String> = wanted.map(|what| json_string(&what.name)).collect();
+            if !names.is_empty() {
+                honoured.push(format!("\"{key}\":[{}]", names.join(",")));
+            }
         }
         let mut params = Parts::new();
         params.push(format!(
@@ -266,6 +277,26 @@ impl Subscription {
         params.push(self.id.raw().clone());
         params.push("}}");
         message::request(None, "notifications/subscriptions/acknowledged", params)
+    }
+}
+
+impl Wanting {
+    /// What there is to tell of it (S-07, S-12).
+    fn notice(&self, id: &Id) -> Option<Parts> {
+        if matches!(self.wish.topic, Topic::Resource(_)) {
+            return Some(notice(id, "notifications/resources/updated", Some(&self.name)));
+        }
+        let params = self.wish.last()?;
+        let text = std::str::from_utf8(&params).ok()?;
+        let object = Object::parse(text, Span::new(0, text.len())).ok()?;
+        let tag = format!("{{\"{SUBSCRIPTION_ID}\":{}}}", String::from_utf8_lossy(id.raw()));
+        let mut edits = Edits::new();
+        edits.replace(object.get(text, "taskId").ok()??, json_string(&self.name));
+        match object.get(text, "_meta").ok()? {
+            Some(meta) => edits.replace(meta, tag),
+            None => edits.append(&object, &format!("\"_meta\":{tag}")),
+        }
+        Some(message::request(None, "notifications/tasks", edits.apply(&params, object.span)))
     }
 }
 
@@ -320,9 +351,11 @@ fn wanted(call: &Call) -> Result<Wanted, GatewayError> {
             }
         }
     }
-    wanted.tasks = filter.get(text, "taskIds")?.is_some();
-    if wanted.uris.len() > MOST_URIS {
-        return Err(GatewayError::Internal("too many resources for one stream"));
+    if let Some(ids) = filter.get(text, "taskIds")? {
+        wanted.tasks = Some(strings(text, ids).ok_or(WRONG)?);
+    }
+    if wanted.uris.len() + wanted.tasks.as_ref().map_or(0, Vec::len) > MOST_TOPICS {
+        return Err(GatewayError::Internal("too many resources or tasks for one stream"));
     }
     Ok(wanted)
 }
@@ -330,11 +363,6 @@ fn wanted(call: &Call) -> Result<Wanted, GatewayError> {
 fn strings(text: &str, span: Span) -> Option<Vec<String>> {
     let items = array(text, span).ok()?;
     items.into_iter().map(|item| string(item.of(text)).map(Into::into)).collect()
-}
-
-fn declares_tasks(capabilities: &str) -> bool {
-    let value: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
-    value.get("extensions").is_some_and(|extensions| extensions.get(TASKS).is_some())
 }
 
 fn spread() -> Duration {

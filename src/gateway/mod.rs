@@ -22,6 +22,7 @@ mod record;
 mod relay;
 pub mod snapshot;
 mod state;
+mod tasks;
 pub mod view;
 
 pub use error::GatewayError;
@@ -160,6 +161,9 @@ impl Gateway {
             Method::ToolsCall | Method::PromptsGet => self.invoke(call, outlet, record).await,
             Method::ResourcesRead => self.read(call, outlet, record).await,
             Method::Complete => self.complete(call, outlet, record).await,
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+                self.task(call, outlet, record).await
+            }
             // A stream, not a call: `listen` serves it.
             Method::Listen => Err(GatewayError::UnknownMethod),
         }

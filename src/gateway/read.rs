@@ -29,12 +29,13 @@ impl Gateway {
         let shelf = self.owner(call, &uri).await?;
         let server = &shelf.server;
         record.routed(&server.name, None);
-        let bound = Bound { call, server: &server.name, name: &uri, arguments: None };
+        let bound = Bound { call, server: &server.config, name: &uri, arguments: None };
         let keep = !is_retry(call);
         if let Some(kept) = shelf.reads.get(&call.principal.id, &uri).filter(|_| keep) {
             self.metrics.cache("reads", "hit");
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
-            let relay = Relay { call, bound: &bound, sealer: &self.sealer, native: &uri, kept: Some(hints) };
+            let (sealer, tasks) = (&self.sealer, self.task_seal(call));
+            let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
             return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
         }
         self.metrics.cache("reads", "miss");
@@ -46,13 +47,18 @@ impl Gateway {
         self.converse(call, errand, &bound, outlet, record).await
     }
 
-    /// The one server that may be asked for a URI: the operator's globs, then what servers list, then their
-    /// templates; nobody else is asked.
+    /// The one server that may be asked for a URI, if the operator's lists admit it: a template that may be
+    /// seen must not lead to what may not.
     pub(super) async fn owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
+        let shelf = self.find_owner(call, uri).await?;
+        if shelf.server.config.resources.admits(uri) { Ok(shelf) } else { Err(unknown(uri)) }
+    }
+
+    /// The operator's globs, then what servers list, then their templates; nobody else is asked.
+    async fn find_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
         let members = &call.endpoint.members;
         if let ([only], false) = (&members[..], call.endpoint.config.prefix) {
-            let config = &only.server.config;
-            return if config.resources.admits(uri) { Ok(Arc::clone(only)) } else { Err(unknown(uri)) };
+            return Ok(Arc::clone(only));
         }
         if let Some(shelf) = members.iter().find(|m| m.server.config.resource_uris.is_match(uri)) {
             return Ok(Arc::clone(shelf));

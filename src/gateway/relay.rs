@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::invoke::outcome_of;
 use super::state::Bound;
+use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};
 use crate::catalogue::hints::Hints;
 use crate::config::Server as ServerConfig;
@@ -11,7 +12,7 @@ use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::message::{self, Received, RpcError};
-use crate::protocol::meta::{SERVER_INFO, level_rank};
+use crate::protocol::meta::{SERVER_INFO, TASKS, level_rank};
 use crate::protocol::method::Method;
 use crate::protocol::object::{Object, ObjectError, Span, string};
 use crate::seal::Sealer;
@@ -23,6 +24,8 @@ pub(super) struct Relay<'a> {
     pub(super) bound: &'a Bound<'a>,
     pub(super) sealer: &'a Sealer,
     pub(super) native: &'a str,
+    /// For ids of tasks.
+    pub(super) tasks: TaskSeal<'a>,
     /// Hints of a read that was kept, instead of those in it.
     pub(super) kept: Option<Hints>,
 }
@@ -67,7 +70,7 @@ impl Relay<'_> {
         }
         let mut edits = Edits::new();
         if self.call.endpoint.config.prefix {
-            let server = self.bound.server;
+            let server = &*self.bound.server.name;
             match params.get(text, "logger").ok()? {
                 Some(span) => {
                     let logger = string(span.of(text)).unwrap_or_default();
@@ -94,21 +97,32 @@ impl Relay<'_> {
         let mut edits = Edits::new();
         let mut added = Vec::new();
         let mut hints = None;
+        let mut task = self.call.method.is_task();
         let result_type = get("resultType")?;
-        let asks =
-            match result_type.map(|span| string(span.of(text)).ok_or(MALFORMED)).transpose()?.as_deref() {
-                None => {
-                    added.push("\"resultType\":\"complete\"".to_owned());
-                    false
-                }
-                Some("complete") => false,
-                Some("input_required") if self.call.method.may_ask() => true,
-                Some(other) => {
-                    // No extension that we declare could have sent it (M-12).
-                    tracing::warn!(server = self.bound.server, result_type = other, "unknown resultType");
-                    return Err(MALFORMED);
-                }
-            };
+        let asks = match result_type
+            .map(|span| string(span.of(text)).ok_or(MALFORMED))
+            .transpose()?
+            .as_deref()
+        {
+            None => {
+                added.push("\"resultType\":\"complete\"".to_owned());
+                false
+            }
+            Some("complete") => false,
+            Some("input_required") if self.call.method.may_ask() => true,
+            Some("task")
+                if self.call.method == Method::ToolsCall
+                    && declares(&self.call.client.capabilities, TASKS) =>
+            {
+                task = true;
+                false
+            }
+            Some(other) => {
+                // No extension that we declare could have sent it (M-12).
+                tracing::warn!(server = %self.bound.server.name, result_type = other, "unknown resultType");
+                return Err(MALFORMED);
+            }
+        };
         if asks {
             let state = get("requestState")?;
             if state.is_none() && get("inputRequests")?.is_none() {
@@ -121,6 +135,12 @@ impl Relay<'_> {
             }
         } else if self.call.method == Method::ResourcesRead {
             hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
+        }
+        if task && let Some(span) = get("taskId")? {
+            let native = string(span.of(text)).ok_or(MALFORMED)?;
+            edits.replace(span, exposed_id(self.tasks, self.bound, self.native, &native));
+        } else if task && !self.call.method.is_task() {
+            return Err(MALFORMED);
         }
         self.identify(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?;
         if !added.is_empty() {

@@ -23,7 +23,7 @@ pub mod wire;
 
 pub use error::{Failure, OutboundError};
 pub use exchange::{Exchange, Message};
-pub use listen::{Filter, Listen, NoListen, Notice};
+pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
 

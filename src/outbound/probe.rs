@@ -130,7 +130,15 @@ async fn ask(
     }
 }
 
+/// Statuses that say nothing of the era, whatever the body: redirects, "not now", trouble.
+const fn is_no_verdict(status: u16) -> bool {
+    matches!(status, 300..=399 | 408 | 429 | 500..=599)
+}
+
 fn judge(answer: Result<Received, Failure>, status: Option<u16>) -> Verdict {
+    if let Some(status) = status.filter(|status| is_no_verdict(*status)) {
+        return Verdict::Failed(Failure::Status(status));
+    }
     match answer {
         Ok(message) => match &message.kind {
             ReceivedKind::Result { result, .. } => match Offer::read(result.of(message.text())) {
@@ -143,8 +151,6 @@ fn judge(answer: Result<Received, Failure>, status: Option<u16>) -> Verdict {
             ReceivedKind::Error { error, .. } => judge_error(error),
             _ => Verdict::Legacy,
         },
-        Err(Failure::Status(code @ 300..=399)) => Verdict::Failed(Failure::Status(code)),
-        Err(Failure::Status(code @ 500..=599)) => Verdict::Failed(Failure::Status(code)),
         Err(Failure::Status(_) | Failure::Malformed(_)) => Verdict::Legacy,
         // A 2xx whose body is empty (202) or ends without an answer: it did not understand the question.
         Err(Failure::Unavailable(_)) if status.is_some_and(|s| (200..300).contains(&s)) => Verdict::Legacy,

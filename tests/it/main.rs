@@ -4,13 +4,21 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
 
+mod allowed;
 mod auth;
 mod bounds;
 mod capabilities;
+mod check;
 mod door;
 mod downstream;
 mod errors;
+mod fidelity;
 mod headers;
+mod lists;
+mod names;
 mod params;
+mod probing;
+mod rounds;
 mod smoke;
+mod streams;
 mod support;

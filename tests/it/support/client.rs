@@ -145,10 +145,17 @@ fn status(head: &Head) -> u16 {
 }
 
 /// A whole answer.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Reply {
     pub(crate) head: Head,
     pub(crate) body: Vec<u8>,
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text: String = String::from_utf8_lossy(&self.body).chars().take(2000).collect();
+        write!(f, "{} {text}", self.head.first)
+    }
 }
 
 impl Reply {

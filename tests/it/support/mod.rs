@@ -5,12 +5,14 @@
 pub(crate) mod child;
 pub(crate) mod client;
 pub(crate) mod exchange;
+pub(crate) mod feed;
 pub(crate) mod gateway;
 pub(crate) mod id_server;
 pub(crate) mod json;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
+pub(crate) mod tcp;
 pub(crate) mod wire;
 
 use std::future::Future;
