@@ -10,7 +10,6 @@ mod auth;
 mod bounds;
 mod capabilities;
 mod check;
-mod check;
 mod door;
 mod downstream;
 mod errors;
