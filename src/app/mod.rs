@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwapOption;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::admin::{self, Desk, HostCheck, Readiness};
+use crate::auth::Authenticator;
 use crate::catalogue::Catalogue;
 use crate::catalogue::shelf::Rules;
 use crate::config::{Config, Gateway as GatewayConfig};
@@ -69,6 +71,8 @@ impl App {
 
         let stats = Arc::new(ListenStats::default());
         let door = Door {
+            auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
+            public: public_url(&config.gateway, listen)?.origin().ascii_serialization(),
             guard: guard(&config.gateway, listen)?,
             bounds: bounds(&config.gateway),
             gateway: Arc::clone(&gateway),
@@ -120,6 +124,18 @@ fn build(
     });
     let snapshot = Snapshot::new(Arc::clone(config), &shelves);
     Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
+}
+
+/// Who is let in, where anybody is asked.
+fn authenticator(
+    config: &Config,
+    tasks: &Tasks,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Option<Arc<Authenticator>>> {
+    let Some(auth) = &config.auth else { return Ok(None) };
+    let authenticator = Authenticator::new(auth, tasks, Arc::clone(metrics)).context("[auth]")?;
+    authenticator.warm();
+    Ok(Some(Arc::new(authenticator)))
 }
 
 /// `public_url`, or what the bound address says.

@@ -95,7 +95,7 @@ impl Gateway {
     }
 
     pub(super) fn task_seal<'a>(&'a self, call: &'a Call) -> TaskSeal<'a> {
-        TaskSeal { sealer: &self.sealer, path: &call.endpoint.config.path, principal: &call.principal }
+        TaskSeal { sealer: &self.sealer, path: &call.endpoint.config.path, principal: &call.principal.id }
     }
 }
 

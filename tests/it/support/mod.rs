@@ -8,6 +8,7 @@ pub(crate) mod exchange;
 pub(crate) mod feed;
 pub(crate) mod gateway;
 pub(crate) mod http2;
+pub(crate) mod id_server;
 pub(crate) mod json;
 pub(crate) mod measure;
 pub(crate) mod request;
