@@ -135,8 +135,9 @@ impl Server {
         OutboundError::new(Arc::clone(&self.name), failure, sent)
     }
 
-    pub(super) fn skip_discover(&self) {
-        self.no_discover.store(true, Ordering::Relaxed);
+    /// Whether the next contact begins with the handshake (G-64).
+    pub(super) fn skip_discover(&self, skip: bool) {
+        self.no_discover.store(skip, Ordering::Relaxed);
     }
 
     pub(super) fn skips_discover(&self) -> bool {
@@ -192,7 +193,7 @@ impl Server {
                 *trouble = Some(Trouble { error: error.clone(), until: Instant::now() + step, step });
             }
         }
-        self.count_restarts();
+        self.sample();
     }
 
     fn trouble(&self) -> Option<Trouble> {
@@ -204,9 +205,13 @@ impl Server {
         self.trouble().map_or(RETRY_FIRST, |t| t.until.saturating_duration_since(Instant::now()))
     }
 
-    fn count_restarts(&self) {
+    /// Brings the counters of what its processes did up to date (F-037, F-040, F-041).
+    pub fn sample(&self) {
         if let Transport::Stdio(link) = &self.transport {
             self.restarts.inc_by(link.restarts().saturating_sub(self.restarts.get()));
+            let counts = link.counts();
+            self.metrics.violations(&self.name, "line", counts.skipped_lines);
+            self.metrics.violations(&self.name, "overflow", counts.overflows);
         }
     }
 
