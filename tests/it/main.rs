@@ -27,5 +27,6 @@ mod params;
 mod probing;
 mod rounds;
 mod smoke;
+mod stdio;
 mod streams;
 mod support;
