@@ -135,6 +135,11 @@ impl Server {
         OutboundError::new(Arc::clone(&self.name), failure, sent)
     }
 
+    /// No answer within the limit that came first: that of silence, or `max_timeout`.
+    pub(super) fn timed_out(&self, silence: Duration, at_most: bool) -> OutboundError {
+        self.error(Failure::Timeout(if at_most { self.config.max_timeout } else { silence }), true)
+    }
+
     /// Whether the next contact begins with the handshake (G-64).
     pub(super) fn skip_discover(&self, skip: bool) {
         self.no_discover.store(skip, Ordering::Relaxed);
@@ -282,7 +287,7 @@ impl Server {
             let until = (Instant::now() + silence).min(hard);
             let sent = match timeout_at(until, self.transmit(&peer, request, id)).await {
                 Ok(sent) => sent,
-                Err(_) => return Err(self.error(Failure::Timeout(silence), true)),
+                Err(_) => return Err(self.timed_out(silence, until == hard)),
             };
             let mut wire = match sent {
                 Ok(wire) => wire,
