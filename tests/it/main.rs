@@ -30,3 +30,4 @@ mod smoke;
 mod stdio;
 mod streams;
 mod support;
+mod timeouts;
