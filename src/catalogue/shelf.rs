@@ -1,5 +1,6 @@
 //! What is known of one server: fresh, stale or missing; asked for once however many want it (L-20..L-28).
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,6 +83,8 @@ pub const SUSPICION: Duration = Duration::from_secs(10);
 const WATCHED_TTL: Duration = Duration::from_secs(60);
 /// How long a first walk waits until it is known whether changes are told.
 const SETTLE: Duration = Duration::from_millis(500);
+/// Faults of one list that the log names one by one; a list may have any number.
+const MOST_TOLD: usize = 20;
 /// How long "it has no prompts" holds before the server is asked again.
 const ABSENT_TTL: Duration = Duration::from_secs(60);
 
@@ -265,7 +268,7 @@ impl Shelf {
             published.id = old.id;
         }
         let name = &*self.server.name;
-        self.metrics.catalogue(name, kind.as_str(), published.items.len());
+        self.metrics.catalogue(name, kind.as_str(), distinct(&published));
         if kind == Kind::Tools && !published.restored {
             self.metrics.missing(name).set(0);
         }
@@ -293,8 +296,16 @@ impl Shelf {
 
     fn report(&self, kind: Kind, published: &Published) {
         let server = &*self.server.name;
+        published.faults.iter().take(MOST_TOLD).for_each(|fault| fault.log(server, kind));
+        if published.faults.len() > MOST_TOLD {
+            tracing::warn!(
+                server,
+                kind = kind.as_str(),
+                faults = published.faults.len(),
+                "a list with many faults"
+            );
+        }
         for fault in &published.faults {
-            fault.log(server, kind);
             if let Some(label) = fault.violation() {
                 self.metrics.violation(server, label);
             }
@@ -305,4 +316,9 @@ impl Shelf {
     pub(super) fn keep(self: &Arc<Self>) {
         self.tasks.spawn("watch", watch::keep(Arc::downgrade(self)));
     }
+}
+
+/// Items by their name: a server may repeat itself.
+fn distinct(published: &Published) -> usize {
+    published.items.iter().map(|item| &item.native).collect::<HashSet<_>>().len()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -14,6 +14,9 @@ use crate::protocol::items::{json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::ToolMetrics;
+
+/// Items of one list that the log names one by one; a list may have any number (`check` names them all).
+const MOST_TOLD: usize = 20;
 
 /// What one endpoint shows of one kind.
 #[derive(Debug)]
@@ -42,14 +45,19 @@ pub struct Route {
     /// The snapshot it stands in.
     pub published: Arc<Published>,
     item: usize,
-    /// Metric handles, for tools.
-    pub metrics: Option<ToolMetrics>,
+    /// Metric handles, for tools: made at the first call, since a server may list more tools than are ever called.
+    metrics: OnceLock<ToolMetrics>,
 }
 
 impl Route {
     /// The item.
     pub fn item(&self) -> &PublishedItem {
         &self.published.items[self.item]
+    }
+
+    /// The metric handles of this tool.
+    pub fn metrics(&self, metrics: &Metrics) -> &ToolMetrics {
+        self.metrics.get_or_init(|| metrics.tool(&self.shelf.server.name, &self.exposed))
     }
 
     /// The name its server uses.
@@ -128,7 +136,7 @@ fn build(
         view.places.push((start, array.len() as u32));
         let shelf = &endpoint.members[member];
         let route = Arc::new(Route {
-            metrics: (kind == Kind::Tools).then(|| metrics.tool(&shelf.server.name, exposed)),
+            metrics: OnceLock::new(),
             exposed: exposed.clone(),
             shelf: Arc::clone(shelf),
             published: Arc::clone(published),
@@ -186,15 +194,14 @@ fn report(
         if kind == Kind::Tools {
             metrics.clashes(server, naming.clashes(list) + naming.duplicates(list));
         }
-        for dropped in naming.dropped().iter().filter(|d| d.list == list) {
+        for dropped in naming.dropped().iter().filter(|d| d.list == list).take(MOST_TOLD) {
             let native = &published.items[dropped.item].native;
             let duplicate = dropped.duplicate;
             tracing::warn!(%server, item = %native, duplicate, "item dropped: its name is taken");
         }
-        for named in naming.named().iter().filter(|n| n.list == list) {
-            if let Some(reason) = named.changed {
-                tracing::info!(%server, exposed = %named.exposed, ?reason, "exposed name takes a hash");
-            }
+        let changed = naming.named().iter().filter(|n| n.list == list && n.changed.is_some());
+        for named in changed.take(MOST_TOLD) {
+            tracing::info!(%server, exposed = %named.exposed, reason = ?named.changed, "exposed name takes a hash");
         }
     }
 }

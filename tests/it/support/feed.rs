@@ -74,6 +74,13 @@ impl Stream {
         }
     }
 
+    /// The end of the stream, with no notice before it.
+    pub(crate) async fn end_without_notice(mut self) {
+        let last = self.next().await.expect("a result before the end");
+        assert!(last.get("result").is_some(), "nothing was to be told: {last}");
+        assert!(self.answer.next().await.is_none(), "nothing follows the result");
+    }
+
     /// Reads to an end of any kind.
     pub(crate) async fn closed(mut self) {
         while self.answer.next().await.is_some() {}

@@ -10,6 +10,7 @@ pub(crate) mod gateway;
 pub(crate) mod http2;
 pub(crate) mod id_server;
 pub(crate) mod json;
+pub(crate) mod measure;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
