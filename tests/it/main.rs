@@ -8,7 +8,6 @@ mod allowed;
 mod bounds;
 mod capabilities;
 mod check;
-mod check;
 mod door;
 mod downstream;
 mod errors;
