@@ -7,6 +7,7 @@ pub(crate) mod client;
 pub(crate) mod exchange;
 pub(crate) mod feed;
 pub(crate) mod gateway;
+pub(crate) mod inside;
 pub(crate) mod json;
 pub(crate) mod request;
 pub(crate) mod server;
