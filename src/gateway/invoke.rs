@@ -245,7 +245,7 @@ impl Gateway {
             Some("ref/resource") => {
                 let (_, uri) = named(text, reference.get(text, "uri")?)
                     .ok_or(GatewayError::InvalidParams("ref.uri is missing"))?;
-                (Arc::clone(&self.owner(call, &uri).await?.server), uri.into_owned())
+                (Arc::clone(&self.reference_owner(call, &uri).await?.server), uri.into_owned())
             }
             _ => return Err(GatewayError::InvalidParams("ref.type is unknown")),
         };

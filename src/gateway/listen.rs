@@ -198,9 +198,8 @@ impl Gateway {
     /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
     async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wanting>) -> Vec<Wanting> {
         let up = endpoint.members.iter().filter(|shelf| shelf.server.known_peer().is_some());
-        let states = join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
-        let told = |want: &Wanting| states.iter().any(|state| state.topics.contains(&want.wish.topic));
-        wishes.into_iter().filter(told).collect()
+        join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
+        wishes.into_iter().filter(|want| want.wish.is_agreed()).collect()
     }
 }
 

@@ -54,6 +54,18 @@ impl Gateway {
         if shelf.server.config.resources.admits(uri) { Ok(shelf) } else { Err(unknown(uri)) }
     }
 
+    /// The server a completion is for: the one that lists this very template, else the owner of the URI.
+    pub(super) async fn reference_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
+        let listed =
+            || self.known_view(call, Kind::Templates).route(uri).map(|route| Arc::clone(&route.shelf));
+        if let Some(shelf) = listed() {
+            return Ok(shelf);
+        }
+        // Asks the servers of which nothing is known yet.
+        let owner = self.owner(call, uri).await;
+        listed().map_or(owner, Ok)
+    }
+
     /// The operator's globs, then what servers list, then their templates; nobody else is asked.
     async fn find_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
         let members = &call.endpoint.members;

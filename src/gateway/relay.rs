@@ -14,7 +14,7 @@ use crate::protocol::items::json_string;
 use crate::protocol::message::{self, Received, RpcError};
 use crate::protocol::meta::{SERVER_INFO, TASKS, level_rank};
 use crate::protocol::method::Method;
-use crate::protocol::object::{Object, ObjectError, Span, string};
+use crate::protocol::object::{Object, ObjectError, Span, array, string};
 use crate::seal::Sealer;
 use crate::telemetry::Outcome;
 
@@ -136,6 +136,11 @@ impl Relay<'_> {
         } else if self.call.method == Method::ResourcesRead {
             hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
         }
+        if self.call.method == Method::Complete
+            && let Some(span) = get("completion")?
+        {
+            cap_values(text, span, &mut edits);
+        }
         if task && let Some(span) = get("taskId")? {
             let native = string(span.of(text)).ok_or(MALFORMED)?;
             edits.replace(span, exposed_id(self.tasks, self.bound, self.native, &native));
@@ -242,6 +247,26 @@ impl Relay<'_> {
                 GatewayError::Relayed(error)
             }
         }
+    }
+}
+
+/// Values a completion may have (M-84).
+const MOST_VALUES: usize = 100;
+
+/// Leaves the first values of a completion, and says that there are more; what is malformed stays as it is.
+fn cap_values(text: &str, completion: Span, edits: &mut Edits) {
+    let Ok(completion) = Object::parse(text, completion) else { return };
+    let Ok(Some(values)) = completion.get(text, "values") else { return };
+    let values = array(text, values).unwrap_or_default();
+    let (Some(kept), Some(last)) =
+        (values.get(MOST_VALUES - 1), values.get(MOST_VALUES..).and_then(<[_]>::last))
+    else {
+        return;
+    };
+    edits.replace(Span { start: kept.end, end: last.end }, Bytes::new());
+    match completion.get(text, "hasMore") {
+        Ok(Some(span)) => edits.replace(span, "true"),
+        _ => edits.append(&completion, "\"hasMore\":true"),
     }
 }
 
