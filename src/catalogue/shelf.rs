@@ -142,6 +142,11 @@ impl Shelf {
         &self.slots[kind as usize]
     }
 
+    /// The number of what is known.
+    pub fn known_id(&self, kind: Kind) -> Option<u64> {
+        self.slot(kind).known.load().as_ref().map(|known| known.id)
+    }
+
     /// What is known, fresh or not; nobody is asked.
     pub fn known(&self, kind: Kind) -> Option<Arc<Published>> {
         self.slot(kind).known.load_full()

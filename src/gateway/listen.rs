@@ -293,7 +293,7 @@ impl Wanting {
         edits.replace(object.get(text, "taskId").ok()??, json_string(&self.name));
         match object.get(text, "_meta").ok()? {
             Some(meta) => edits.replace(meta, tag),
-            None => edits.append(&object, &format!("\"_meta\":{tag}")),
+            None => edits.append(&object, format!("\"_meta\":{tag}")),
         }
         Some(message::request(None, "notifications/tasks", edits.apply(&params, object.span)))
     }

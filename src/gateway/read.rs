@@ -11,7 +11,7 @@ use super::state::Bound;
 use super::view::View;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
-use crate::outbound::OutboundError;
+use crate::outbound::{OutboundError, Request};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::method::Kind;
 
@@ -41,7 +41,7 @@ impl Gateway {
         self.metrics.cache("reads", "miss");
         let epoch = shelf.reads.epoch();
         let mut request = self.request(call, Edits::new(), &bound)?;
-        request.name = Some(uri.clone().into_owned());
+        request.name = Request::name_value(&uri);
         let keep = keep.then_some((&*shelf, epoch));
         let errand = Errand { server, native: &uri, request, timeout: None, keep };
         self.converse(call, errand, &bound, outlet, record).await

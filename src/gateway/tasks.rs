@@ -11,6 +11,7 @@ use super::snapshot::Endpoint;
 use super::state::Bound;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
+use crate::outbound::Request;
 use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
@@ -81,7 +82,7 @@ impl Gateway {
         let mut request = self.request(call, edits, &bound)?;
         // The answers belong to the task, not to a retry: they travel as they are.
         request.retry.answers_at = None;
-        request.name = Some(id.native.clone());
+        request.name = Request::name_value(&id.native);
         let errand = Errand { server, native: &id.native, request, timeout: None, keep: None };
         self.converse(call, errand, &bound, outlet, record).await
     }
