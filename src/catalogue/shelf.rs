@@ -10,12 +10,13 @@ use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use super::Catalogue;
+use super::follow;
 use super::hints::{Hints, Scope};
 use super::publish::Published;
 use super::reads::Reads;
 use super::store::Store;
 use super::walk::{self, Walked};
-use super::watch::{self, Watch};
+use super::watch::Watch;
 use crate::outbound::{Failure, OutboundError, Server};
 use crate::protocol::method::Kind;
 use crate::tasks::{Flight, Tasks};
@@ -85,6 +86,8 @@ const WATCHED_TTL: Duration = Duration::from_secs(60);
 const SETTLE: Duration = Duration::from_millis(500);
 /// Faults of one list that the log names one by one; a list may have any number.
 const MOST_TOLD: usize = 20;
+/// The pause after walks that changes overtook all the time.
+const OVERTAKEN: Duration = Duration::from_millis(500);
 /// How long "it has no prompts" holds before the server is asked again.
 const ABSENT_TTL: Duration = Duration::from_secs(60);
 
@@ -139,6 +142,11 @@ impl Shelf {
         &self.slots[kind as usize]
     }
 
+    /// The number of what is known.
+    pub fn known_id(&self, kind: Kind) -> Option<u64> {
+        self.slot(kind).known.load().as_ref().map(|known| known.id)
+    }
+
     /// What is known, fresh or not; nobody is asked.
     pub fn known(&self, kind: Kind) -> Option<Arc<Published>> {
         self.slot(kind).known.load_full()
@@ -171,8 +179,7 @@ impl Shelf {
 
     /// Whether nothing newer is to be expected: in time, and no change told since it was walked.
     fn is_fresh(&self, kind: Kind, known: &Published) -> bool {
-        let current = self.slot(kind).generation.load(Ordering::Acquire);
-        !known.restored && known.generation == current && known.is_fresh(Instant::now())
+        !known.restored && known.generation == self.generation(kind) && known.is_fresh(Instant::now())
     }
 
     /// What is known is old from now on, and so is what a running walk brings (L-24, L-28).
@@ -180,17 +187,27 @@ impl Shelf {
         self.slot(kind).generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Asks the server in the background; a few times, if it fails.
+    /// Asks the server in the background: a few times, if it fails; until nothing overtook the walk, or the last
+    /// of many changes would never be told.
     pub(super) fn refetch(self: &Arc<Self>, kind: Kind) {
         let shelf = Arc::clone(self);
         self.tasks.spawn("refetch", async move {
-            for pause in [1, 5, 0] {
-                match shelf.refresh(kind).await {
-                    Some(Err(_)) => tokio::time::sleep(Duration::from_secs(pause)).await,
-                    _ => return,
+            let mut pauses = [1, 5].into_iter();
+            while let Some(walked) = shelf.refresh(kind).await {
+                match walked {
+                    Ok(known) if known.generation == shelf.generation(kind) => return,
+                    Ok(_) => tokio::time::sleep(OVERTAKEN).await,
+                    Err(_) => match pauses.next() {
+                        Some(pause) => tokio::time::sleep(Duration::from_secs(pause)).await,
+                        None => return,
+                    },
                 }
             }
         });
+    }
+
+    fn generation(&self, kind: Kind) -> u64 {
+        self.slot(kind).generation.load(Ordering::Acquire)
     }
 
     /// A notice of this server came in.
@@ -314,7 +331,7 @@ impl Shelf {
 
     /// Watches the server from now on; the first thing done is a walk of everything.
     pub(super) fn keep(self: &Arc<Self>) {
-        self.tasks.spawn("watch", watch::keep(Arc::downgrade(self)));
+        self.tasks.spawn("watch", follow::keep(Arc::downgrade(self)));
     }
 }
 

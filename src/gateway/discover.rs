@@ -70,6 +70,11 @@ impl Gateway {
         if endpoint.config.prefix {
             return MERGED.contains(&capability);
         }
+        if let [shelf] = &endpoint.members[..]
+            && let Some(peer) = shelf.server.known_peer()
+        {
+            return MERGED.contains(&capability) && peer.offer.has(capability);
+        }
         let peers = self.peers(endpoint).await;
         capabilities(endpoint, &peers).contains(&capability)
     }

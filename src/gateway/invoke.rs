@@ -116,12 +116,12 @@ impl Gateway {
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {
-            edits.replace(name_span, json_string(route.native()));
+            edits.replace(name_span, route.native_json.clone());
         }
         let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
         let bound = Bound { call, server: &route.shelf.server.config, name: &route.exposed, arguments };
         let mut request = self.request(call, edits, &bound)?;
-        request.name = Some(route.native().to_owned());
+        request.name.clone_from(&route.native_header);
         request.param_headers = route.item().bindings.headers_for(arguments).map_err(param_error)?;
         let errand = Errand {
             server: &route.shelf.server,
@@ -151,7 +151,7 @@ impl Gateway {
         let answers_at = params.position(text, "inputResponses")?;
         let meta = envelope.meta.as_ref();
         let hop = Hop {
-            foreign: meta.map(|m| m.foreign(text).collect::<Vec<_>>().join(",")).unwrap_or_default(),
+            foreign: meta.map(|m| join(m.foreign(text))).unwrap_or_default(),
             capabilities: relayable(&call.client.capabilities, &bound.server.extensions),
             log_level: call.client.log_level.map(|rank| LEVELS[rank]),
             progress: call.client.progress_token.is_some(),
@@ -245,7 +245,7 @@ impl Gateway {
             Some("ref/resource") => {
                 let (_, uri) = named(text, reference.get(text, "uri")?)
                     .ok_or(GatewayError::InvalidParams("ref.uri is missing"))?;
-                (Arc::clone(&self.owner(call, &uri).await?.server), uri.into_owned())
+                (Arc::clone(&self.reference_owner(call, &uri).await?.server), uri.into_owned())
             }
             _ => return Err(GatewayError::InvalidParams("ref.type is unknown")),
         };
@@ -261,6 +261,9 @@ impl Gateway {
 
     /// The view of what is known now; nobody is asked.
     pub(super) fn known_view(&self, call: &Call, kind: Kind) -> Arc<View> {
+        if let Some(view) = view::current(&call.endpoint, kind) {
+            return view;
+        }
         let known: Vec<Option<Arc<Published>>> =
             call.endpoint.members.iter().map(|shelf| shelf.known(kind)).collect();
         view::view(&call.snapshot, &call.endpoint, kind, &known, &self.metrics)
@@ -350,11 +353,14 @@ fn named(text: &str, span: Option<Span>) -> Option<(Span, Cow<'_, str>)> {
 /// extensions that it knows, and those the operator lets through to this server.
 fn relayable(declared: &str, admitted: &[String]) -> String {
     const RELAYED: [&str; 3] = ["roots", "sampling", "elicitation"];
+    if declared == "{}" {
+        return declared.to_owned();
+    }
     let whole = Span::new(0, declared.len());
     let Ok(object) = Object::parse(declared, whole) else { return String::new() };
-    let keep = |object: &Object, keys: &[&str]| -> Vec<String> {
+    let keep = |object: &Object, keys: &[&str]| -> String {
         let wanted = object.members.iter().filter(|m| keys.contains(&m.name(declared)));
-        wanted.map(|m| Span { start: m.key.start, end: m.value.end }.of(declared).to_owned()).collect()
+        join(wanted.map(|m| Span { start: m.key.start, end: m.value.end }.of(declared)))
     };
     let mut members = keep(&object, &RELAYED);
     if let Ok(Some(extensions)) = object.get(declared, "extensions")
@@ -363,10 +369,21 @@ fn relayable(declared: &str, admitted: &[String]) -> String {
         let known = [TASKS, UI].into_iter().chain(admitted.iter().map(String::as_str));
         let kept = keep(&extensions, &known.collect::<Vec<_>>());
         if !kept.is_empty() {
-            members.push(format!("\"extensions\":{{{}}}", kept.join(",")));
+            let comma = if members.is_empty() { "" } else { "," };
+            members.extend([comma, "\"extensions\":{", &kept, "}"]);
         }
     }
-    format!("{{{}}}", members.join(","))
+    format!("{{{members}}}")
+}
+
+/// Members of an object, with commas between them.
+fn join<'t>(members: impl Iterator<Item = &'t str>) -> String {
+    let mut joined = String::new();
+    for member in members {
+        let comma = if joined.is_empty() { "" } else { "," };
+        joined.extend([comma, member]);
+    }
+    joined
 }
 
 /// The caller's trace, continued; none is begun here. `_meta` wins over the header (M-28).

@@ -198,9 +198,8 @@ impl Gateway {
     /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
     async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wanting>) -> Vec<Wanting> {
         let up = endpoint.members.iter().filter(|shelf| shelf.server.known_peer().is_some());
-        let states = join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
-        let told = |want: &Wanting| states.iter().any(|state| state.topics.contains(&want.wish.topic));
-        wishes.into_iter().filter(told).collect()
+        join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
+        wishes.into_iter().filter(|want| want.wish.is_agreed()).collect()
     }
 }
 
@@ -294,7 +293,7 @@ impl Wanting {
         edits.replace(object.get(text, "taskId").ok()??, json_string(&self.name));
         match object.get(text, "_meta").ok()? {
             Some(meta) => edits.replace(meta, tag),
-            None => edits.append(&object, &format!("\"_meta\":{tag}")),
+            None => edits.append(&object, format!("\"_meta\":{tag}")),
         }
         Some(message::request(None, "notifications/tasks", edits.apply(&params, object.span)))
     }

@@ -11,7 +11,7 @@ use super::state::Bound;
 use super::view::View;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
-use crate::outbound::OutboundError;
+use crate::outbound::{OutboundError, Request};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::method::Kind;
 
@@ -41,7 +41,7 @@ impl Gateway {
         self.metrics.cache("reads", "miss");
         let epoch = shelf.reads.epoch();
         let mut request = self.request(call, Edits::new(), &bound)?;
-        request.name = Some(uri.clone().into_owned());
+        request.name = Request::name_value(&uri);
         let keep = keep.then_some((&*shelf, epoch));
         let errand = Errand { server, native: &uri, request, timeout: None, keep };
         self.converse(call, errand, &bound, outlet, record).await
@@ -52,6 +52,18 @@ impl Gateway {
     pub(super) async fn owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
         let shelf = self.find_owner(call, uri).await?;
         if shelf.server.config.resources.admits(uri) { Ok(shelf) } else { Err(unknown(uri)) }
+    }
+
+    /// The server a completion is for: the one that lists this very template, else the owner of the URI.
+    pub(super) async fn reference_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
+        let listed =
+            || self.known_view(call, Kind::Templates).route(uri).map(|route| Arc::clone(&route.shelf));
+        if let Some(shelf) = listed() {
+            return Ok(shelf);
+        }
+        // Asks the servers of which nothing is known yet.
+        let owner = self.owner(call, uri).await;
+        listed().map_or(owner, Ok)
     }
 
     /// The operator's globs, then what servers list, then their templates; nobody else is asked.

@@ -1,7 +1,6 @@
 //! The tasks extension: `tasks/get`, `tasks/update`, `tasks/cancel` under ids that say which server's task it
 //! is and whose, so that any replica can route them (R-60..R-63, M-91).
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +11,7 @@ use super::snapshot::Endpoint;
 use super::state::Bound;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
+use crate::outbound::Request;
 use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
@@ -82,7 +82,7 @@ impl Gateway {
         let mut request = self.request(call, edits, &bound)?;
         // The answers belong to the task, not to a retry: they travel as they are.
         request.retry.answers_at = None;
-        request.name = Some(id.native.clone());
+        request.name = Request::name_value(&id.native);
         let errand = Errand { server, native: &id.native, request, timeout: None, keep: None };
         self.converse(call, errand, &bound, outlet, record).await
     }
@@ -124,11 +124,11 @@ pub(super) fn undeclared() -> GatewayError {
 }
 
 /// The id of a result that is, or tells of, a task: as the client shall see it.
-pub(super) fn exposed_id(seal: TaskSeal<'_>, bound: &Bound<'_>, tool: &str, native: &Cow<'_, str>) -> String {
+pub(super) fn exposed_id(seal: TaskSeal<'_>, bound: &Bound<'_>, tool: &str, native: &str) -> String {
     let server = &bound.server.name;
     json_string(&match seal.open(bound.name) {
         // An answer about a task the client named: under the name it used.
-        Some(id) if id.native == **native => bound.name.to_owned(),
+        Some(id) if id.native == native => bound.name.to_owned(),
         Some(id) => seal.seal(server, &id.tool, native),
         None => seal.seal(server, tool, native),
     })

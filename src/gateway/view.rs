@@ -5,11 +5,13 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use http::HeaderValue;
 
 use super::names::{List, Naming, on_endpoint};
 use super::snapshot::{Endpoint, Snapshot};
 use crate::catalogue::{Published, PublishedItem, Shelf};
 use crate::config::Server as ServerConfig;
+use crate::outbound::Request;
 use crate::protocol::items::{json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::telemetry::Metrics;
@@ -45,6 +47,10 @@ pub struct Route {
     /// The snapshot it stands in.
     pub published: Arc<Published>,
     item: usize,
+    /// The native name as JSON text.
+    pub native_json: Bytes,
+    /// The native name as `Mcp-Name` says it.
+    pub native_header: Option<HeaderValue>,
     /// Metric handles, for tools: made at the first call, since a server may list more tools than are ever called.
     metrics: OnceLock<ToolMetrics>,
 }
@@ -82,6 +88,17 @@ impl View {
     pub fn route(&self, exposed: &str) -> Option<&Arc<Route>> {
         self.routes.get(exposed)
     }
+}
+
+/// The last view built, where it is of what is known now: what a call needs, and nothing is allocated.
+pub fn current(endpoint: &Endpoint, kind: Kind) -> Option<Arc<View>> {
+    let of_now = |view: &View| {
+        let members = &endpoint.members;
+        view.key.len() == members.len()
+            && view.key.iter().zip(members).all(|(id, shelf)| *id == shelf.known_id(kind))
+    };
+    let view = endpoint.views[kind as usize].load();
+    view.as_ref().filter(|view| of_now(view)).map(Arc::clone)
 }
 
 /// The view of these snapshots (one a member, in order): the last one built, where it is of the same.
@@ -141,6 +158,8 @@ fn build(
             shelf: Arc::clone(shelf),
             published: Arc::clone(published),
             item: named.item,
+            native_json: json_string(&item.native).into(),
+            native_header: Request::name_value(&item.native),
         });
         if kind == Kind::Templates {
             view.templates.push(Arc::clone(&route));

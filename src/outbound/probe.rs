@@ -91,7 +91,7 @@ async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verd
     };
     let body = modern::body(&request, id, MODERN, &server.client_info);
     let accepted = AtomicBool::new(connection.is_some());
-    let asked = ask(server, connection, id, modern::headers(&request, MODERN), body, &accepted);
+    let asked = ask(server, connection, id, (modern::headers(&request, MODERN), body), &accepted);
     match tokio::time::timeout(server.config.probe_timeout, asked).await {
         Ok((answer, status, _)) => judge(answer, status),
         // A stream or process that stays silent is a legacy one that ignores us; nothing at all is no verdict.
@@ -105,8 +105,7 @@ async fn ask(
     server: &Arc<Server>,
     connection: Option<&Connection>,
     id: u64,
-    headers: HeaderMap,
-    body: Parts,
+    (headers, body): (HeaderMap, Parts),
     accepted: &AtomicBool,
 ) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
     let (mut wire, headers) = match (&server.transport, connection) {
@@ -195,7 +194,7 @@ pub async fn shake_hands(
     let id = server.next_id();
     let body = legacy::initialize(id, &server.client_info);
     let accepted = AtomicBool::new(false);
-    let asked = ask(server, connection.as_ref(), id, HeaderMap::new(), body, &accepted);
+    let asked = ask(server, connection.as_ref(), id, (HeaderMap::new(), body), &accepted);
     let limit = server.config.probe_timeout;
     let (answer, _, headers) =
         tokio::time::timeout(limit, asked).await.map_err(|_| server.error(Failure::Timeout(limit), true))?;

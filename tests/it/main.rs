@@ -11,6 +11,7 @@ mod bounds;
 mod cancel;
 mod capabilities;
 mod check;
+mod crowd;
 mod door;
 mod downstream;
 mod errors;

@@ -9,6 +9,7 @@ pub(crate) mod feed;
 pub(crate) mod gateway;
 pub(crate) mod http2;
 pub(crate) mod id_server;
+pub(crate) mod inside;
 pub(crate) mod json;
 pub(crate) mod measure;
 pub(crate) mod request;
