@@ -6,7 +6,13 @@
 
 mod allowed;
 mod bounds;
+mod caching;
+mod caching_reads;
+mod caching_walks;
 mod capabilities;
+mod changes;
+mod changes_legacy;
+mod changes_topics;
 mod check;
 mod door;
 mod downstream;
