@@ -173,12 +173,12 @@ async fn s_23_resources_after_a_gap() {
 /// Covers: design §4, S-35: two servers with one URI: its owner's notices count, the other's do not.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_owner_of_a_uri_tells_of_it() {
-    let (_one, mut ones) = server("one", &["x://both"]).await;
+    let (first, mut ones) = server("one", &["x://both"]).await;
     let (two, mut twos) = server("two", &["x://both", "x://two"]).await;
-    let setup = Setup::new().http("one", &_one.url(), "").http("two", &two.url(), "");
+    let setup = Setup::new().http("one", &first.url(), "").http("two", &two.url(), "");
     let gateway = setup.launch().await;
     let (one, other) = (Feed::accept(ones.next().await), Feed::accept(twos.next().await));
-    _one.asked("resources/list", 1).await;
+    first.asked("resources/list", 1).await;
     two.asked("resources/list", 1).await;
     let (keep, one) = watch(&gateway, &mut ones, one, "1", &filter(&["x://both"])).await;
     let (mut stream, other) = watch(&gateway, &mut twos, other, "2", &filter(&["x://both", "x://two"])).await;
