@@ -15,6 +15,9 @@ use crate::outbound::{OutboundError, Request};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::method::Kind;
 
+/// What URIs of MCP Apps' interfaces begin with.
+const INTERFACE: &str = "ui://";
+
 impl Gateway {
     pub(super) async fn read(
         &self,
@@ -81,7 +84,10 @@ impl Gateway {
         // Not known yet: servers of which nothing is known, or what is known is old, are asked for their lists.
         let mut missing: Option<OutboundError> = None;
         for shelf in members {
-            for kind in [Kind::Resources, Kind::Templates] {
+            for kind in [Kind::Resources, Kind::Templates, Kind::Tools] {
+                if kind == Kind::Tools && !uri.starts_with(INTERFACE) {
+                    continue;
+                }
                 match shelf.known(kind) {
                     Some(known) => {
                         shelf.refresh_if_older(kind, Some(known.id)).await;
@@ -101,8 +107,20 @@ impl Gateway {
             return Some(Arc::clone(&route.shelf));
         }
         let templates = self.known_view(call, Kind::Templates);
-        template_owner(&templates, uri)
+        template_owner(&templates, uri).or_else(|| interface_owner(call, uri))
     }
+}
+
+/// The first server with a visible tool that this resource shows (F-096).
+fn interface_owner(call: &Call, uri: &str) -> Option<Arc<Shelf>> {
+    if !uri.starts_with(INTERFACE) {
+        return None;
+    }
+    let shows = |shelf: &&Arc<Shelf>| {
+        let tools = shelf.known(Kind::Tools);
+        tools.is_some_and(|tools| tools.items.iter().any(|item| item.ui.as_deref() == Some(uri)))
+    };
+    call.endpoint.members.iter().find(shows).map(Arc::clone)
 }
 
 /// The first template with a literal scheme and authority that the URI begins with.

@@ -110,12 +110,8 @@ impl Relay<'_> {
         let mut added = Added::default();
         let mut hints = None;
         let mut task = self.call.method.is_task();
-        let result_type = get("resultType")?;
-        let asks = match result_type
-            .map(|span| string(span.of(text)).ok_or(MALFORMED))
-            .transpose()?
-            .as_deref()
-        {
+        let result_type = get("resultType")?.map(|span| string(span.of(text)).ok_or(MALFORMED));
+        let asks = match result_type.transpose()?.as_deref() {
             None => {
                 added.member("resultType", "\"complete\"");
                 false
@@ -147,11 +143,8 @@ impl Relay<'_> {
             }
         } else if self.call.method == Method::ResourcesRead {
             hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
-        }
-        if self.call.method == Method::Complete
-            && let Some(span) = get("completion")?
-        {
-            cap_values(text, span, &mut edits);
+        } else if self.call.method == Method::Complete {
+            cap_values(text, &object, &mut edits);
         }
         if task && let Some(span) = get("taskId")? {
             let native = string(span.of(text)).ok_or(MALFORMED)?;
@@ -270,7 +263,8 @@ impl Relay<'_> {
 const MOST_VALUES: usize = 100;
 
 /// Leaves the first values of a completion, and says that there are more; what is malformed stays as it is.
-fn cap_values(text: &str, completion: Span, edits: &mut Edits) {
+fn cap_values(text: &str, result: &Object, edits: &mut Edits) {
+    let Ok(Some(completion)) = result.get(text, "completion") else { return };
     let Ok(completion) = Object::parse(text, completion) else { return };
     let Ok(Some(values)) = completion.get(text, "values") else { return };
     let values = array(text, values).unwrap_or_default();
