@@ -61,14 +61,16 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
         add(reading, &mut all, one(reading, source));
     }
     let gateway = match all.gateway.take() {
-        Some((entry, _)) => entry.gateway,
-        None => Table::absent(reading, &root.file, "gateway", tables::gateway).gateway,
+        Some((entry, _)) => entry,
+        None => Table::absent(reading, &root.file, "gateway", tables::gateway),
     };
+    let (gateway, listen_at) = (gateway.gateway, gateway.listen_at);
     let telemetry = match all.telemetry.take() {
         Some((telemetry, _)) => telemetry,
         None => Table::absent(reading, &root.file, "telemetry", tables::telemetry),
     };
     check::across(reading, &all, &gateway);
+    check::doors(reading, all.auth.as_ref(), &gateway, &listen_at);
     let problems = reading.take_problems();
     if !problems.is_empty() {
         let files: Vec<PathBuf> =
@@ -82,7 +84,8 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     }
     let servers =
         all.servers.into_iter().filter(|entry| entry.enabled).filter_map(|entry| entry.server).collect();
-    Ok(Config { gateway, endpoints, servers, telemetry })
+    let auth = all.auth.map(|(auth, _)| auth);
+    Ok(Config { gateway, endpoints, servers, auth, telemetry })
 }
 
 /// Reads one file's tables; a file that is not TOML has only that problem.
@@ -150,6 +153,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
         reading.report(at, "an included file cannot include others", "list all files in the first one");
     }
     once(reading, &mut all.gateway, more.gateway);
+    once(reading, &mut all.auth, more.auth);
     once(reading, &mut all.telemetry, more.telemetry);
     all.endpoints.extend(more.endpoints);
     all.servers.extend(more.servers);

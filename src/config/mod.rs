@@ -11,6 +11,7 @@ use url::Url;
 
 use crate::protocol::method::Kind;
 
+pub mod auth;
 mod check;
 mod expand;
 mod file;
@@ -28,6 +29,7 @@ mod units;
 mod values;
 mod warnings;
 
+pub use auth::Auth;
 pub use globs::Globs;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
@@ -42,6 +44,8 @@ pub struct Config {
     pub endpoints: Vec<Endpoint>,
     /// `[[server]]` with `enabled = true`, in file order.
     pub servers: Vec<Server>,
+    /// `[auth]`; `None`: nobody is asked who they are.
+    pub auth: Option<Auth>,
     /// `[telemetry]`
     pub telemetry: Telemetry,
 }

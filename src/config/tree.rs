@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
+use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -152,6 +153,34 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Anything but a date as a JSON value, with its strings expanded.
+    pub(super) fn json(&self) -> Option<Value> {
+        match self.value {
+            DeValue::String(_) => self.text().map(|text| Value::String(text.value)),
+            DeValue::Boolean(value) => Some(Value::Bool(*value)),
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => Some(Value::from(number)),
+                Err(_) => self.fail("is too large a number", ""),
+            },
+            DeValue::Float(number) => {
+                let number = number.as_str().parse().ok().and_then(Number::from_f64);
+                number.map(Value::Number).or_else(|| self.fail("is not a number that JSON has", ""))
+            }
+            DeValue::Datetime(_) => self.mistyped("text, a number, true, false, an array or a table", ""),
+            DeValue::Array(_) => {
+                let read: Vec<Option<Value>> =
+                    self.elements("an array", "")?.iter().map(Node::json).collect();
+                read.into_iter().collect::<Option<Vec<Value>>>().map(Value::Array)
+            }
+            DeValue::Table(_) => {
+                let pairs = self.entries()?;
+                let read: Vec<Option<(String, Value)>> =
+                    pairs.iter().map(|(key, value)| Some(((*key).to_owned(), value.json()?))).collect();
+                read.into_iter().collect::<Option<Map<String, Value>>>().map(Value::Object)
+            }
+        }
+    }
+
     /// Reads this value as a table whose keys are ours; keys that `read` did not ask for are reported.
     pub(super) fn open<T>(&self, read: impl FnOnce(&Table<'a>) -> T) -> Option<T> {
         let Some(entries) = self.value.as_table() else {
@@ -233,6 +262,11 @@ impl<'a> Table<'a> {
     /// Reports a problem at a key.
     pub(super) fn report(&self, key: &str, message: impl Into<String>, help: &str) {
         self.reading.report(&self.place(key), message, help);
+    }
+
+    /// Reports a problem at a place seen before.
+    pub(super) fn report_at(&self, place: &Place, message: impl Into<String>, help: &str) {
+        self.reading.report(place, message, help);
     }
 
     /// Reports a problem of the table as a whole.

@@ -4,8 +4,9 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{choice, each, line};
-use super::{Endpoint, Gateway, LogFormat, Server, Telemetry};
+use super::{Auth, Endpoint, Gateway, LogFormat, Server, Telemetry};
 
+mod auth;
 mod credentials;
 mod endpoint;
 mod gateway;
@@ -19,6 +20,8 @@ pub(super) use gateway::{gateway, name_fault};
 pub(super) struct Sections {
     /// `[gateway]` and where it begins.
     pub(super) gateway: Option<(GatewayEntry, Place)>,
+    /// `[auth]` and where it begins.
+    pub(super) auth: Option<(Auth, Place)>,
     /// `[telemetry]` and where it begins.
     pub(super) telemetry: Option<(Telemetry, Place)>,
     /// `[[endpoint]]`
@@ -35,6 +38,8 @@ pub(super) struct GatewayEntry {
     pub(super) include: Vec<(Text, Place)>,
     /// Where `include` stands, if it does.
     pub(super) include_at: Option<Place>,
+    /// Where `listen` is, or would be.
+    pub(super) listen_at: Place,
 }
 
 /// `[[endpoint]]` as far as it could be read, for the rules across tables.
@@ -76,11 +81,13 @@ pub(super) struct ServerEntry {
 /// Reads one file.
 pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
+    let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
     let endpoints = root.get("endpoint", |node| rows(node, "path", endpoint::endpoint));
     let servers = root.get("server", |node| rows(node, "name", server::server));
     Sections {
         gateway,
+        auth,
         telemetry,
         endpoints: endpoints.unwrap_or_default(),
         servers: servers.unwrap_or_default(),

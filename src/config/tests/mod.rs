@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Config, Problem, Problems};
 
+mod auth;
 mod expansion;
 mod files;
 mod generated;
