@@ -106,7 +106,7 @@ fn build(
     let list = servers.reconcile(config)?;
     let gateway = &config.gateway;
     let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
-    let shelves = catalogue.reconcile(&list, rules);
+    let shelves = catalogue.reconcile(&list, rules, gateway.state_dir.as_deref());
     let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
     let sealer = Sealer::new(&keys).unwrap_or_else(|| {
         tracing::info!("gateway.keys is empty: sealed handles end with this process");
@@ -129,11 +129,16 @@ fn guard(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Guard> {
     Ok(Guard::new(hosts, origins, &public_url(config, bound)?, bound))
 }
 
-/// Operators and health checks come by address (F-050): any host on a public address, local names on loopback.
+/// Operators and health checks come by address (F-050): any host on a public address; on loopback local names,
+/// also where `allowed_hosts` names others for the clients.
 fn admin_guard(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Guard> {
-    let any = ["*".to_owned()];
-    let hosts = if bound.ip().is_loopback() { config.allowed_hosts.as_deref() } else { Some(&any[..]) };
-    Ok(Guard::new(hosts, None, &public_url(config, bound)?, bound))
+    let and = |more: &[&str]| more.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+    let hosts = match &config.allowed_hosts {
+        _ if !bound.ip().is_loopback() => Some(and(&["*"])),
+        Some(listed) => Some([&listed[..], &and(&["localhost", "127.0.0.1", "[::1]"])].concat()),
+        None => None,
+    };
+    Ok(Guard::new(hosts.as_deref(), None, &public_url(config, bound)?, bound))
 }
 
 /// `admin` and `inbound` are strangers: the check is handed over.

@@ -1,5 +1,6 @@
 //! What the servers offer: Offered (as said) → Published (allowed, overridden), kept per server and kind.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +13,7 @@ pub mod hints;
 pub mod publish;
 pub mod reads;
 pub mod shelf;
+mod store;
 mod walk;
 pub mod watch;
 
@@ -48,7 +50,12 @@ impl Catalogue {
 
     /// Makes the shelves those of `servers`; servers that are the same object keep what is known of them.
     /// New ones are walked at once, in the background.
-    pub fn reconcile(&self, servers: &[Arc<Server>], rules: shelf::Rules) -> Arc<Vec<Arc<Shelf>>> {
+    pub fn reconcile(
+        &self,
+        servers: &[Arc<Server>],
+        rules: shelf::Rules,
+        state_dir: Option<&Path>,
+    ) -> Arc<Vec<Arc<Shelf>>> {
         let old = self.shelves.load_full();
         let kept = |server: &Arc<Server>| {
             old.iter().find(|s| Arc::ptr_eq(&s.server, server) && s.rules == rules).map(Arc::clone)
@@ -58,7 +65,7 @@ impl Catalogue {
             .map(|server| {
                 kept(server).unwrap_or_else(|| {
                     let watch = watch::Watch::new(Arc::clone(&self.hub));
-                    let shelf = Arc::new(Shelf::new(Arc::clone(server), rules, watch, self));
+                    let shelf = Arc::new(Shelf::new(Arc::clone(server), rules, watch, self, state_dir));
                     shelf.keep();
                     shelf
                 })

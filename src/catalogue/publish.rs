@@ -31,6 +31,10 @@ pub struct Published {
     pub(super) generation: u64,
     /// How often the server had told of a change of this list when the walk began.
     pub announced: u64,
+    /// Whether it comes from disk: then it only stands in for a server that does not answer.
+    pub(super) restored: bool,
+    /// Until when it may stand in for a server that does not answer (L-26).
+    pub(super) stale_until: Instant,
 }
 
 /// One item that may be seen, before it gets its exposed name.
@@ -48,14 +52,17 @@ pub struct PublishedItem {
 
 impl Published {
     fn new(items: Vec<PublishedItem>, hints: Hints, offered: bool) -> Self {
+        let received = Instant::now();
         Self {
             id: super::next_snapshot(),
             items,
-            received: Instant::now(),
+            received,
             hints,
             offered,
             generation: 0,
             announced: 0,
+            restored: false,
+            stale_until: received + hints.ttl,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is known of one server: fresh, stale or missing; asked for once however many want it (L-20..L-28).
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use super::Catalogue;
 use super::hints::{Hints, Scope};
 use super::publish::Published;
 use super::reads::Reads;
+use super::store::Store;
 use super::walk::{self, Walked};
 use super::watch::{self, Watch};
 use crate::outbound::{Failure, OutboundError, Server};
@@ -59,6 +61,7 @@ pub struct Shelf {
     pub watch: Watch,
     /// Resources read from it.
     pub reads: Reads,
+    store: Option<Store>,
     tasks: Tasks,
     metrics: Arc<Metrics>,
 }
@@ -83,9 +86,16 @@ const SETTLE: Duration = Duration::from_millis(500);
 const ABSENT_TTL: Duration = Duration::from_secs(60);
 
 impl Shelf {
-    pub(super) fn new(server: Arc<Server>, rules: Rules, watch: Watch, shared: &Catalogue) -> Self {
+    pub(super) fn new(
+        server: Arc<Server>,
+        rules: Rules,
+        watch: Watch,
+        shared: &Catalogue,
+        state_dir: Option<&Path>,
+    ) -> Self {
         shared.metrics.missing(&server.name).set(1);
-        Self {
+        let shelf = Self {
+            store: state_dir.map(|folder| Store::new(folder, &server.config)),
             server,
             rules,
             slots: Default::default(),
@@ -93,7 +103,33 @@ impl Shelf {
             reads: Reads::new(),
             tasks: shared.tasks.clone(),
             metrics: Arc::clone(&shared.metrics),
+        };
+        Kind::ALL.into_iter().for_each(|kind| shelf.restore(kind));
+        shelf
+    }
+
+    /// What was known before a restart stands in until the server answers.
+    fn restore(&self, kind: Kind) {
+        let Some(restored) = self.store.as_ref().and_then(|store| store.load(kind)) else { return };
+        let hints = self.hints(kind, &restored.walked);
+        let left = (hints.ttl + self.rules.stale_if_error).saturating_sub(restored.age);
+        if left.is_zero() {
+            return;
         }
+        let mut published = Published::from_walk(&self.server.config, kind, restored.walked, hints);
+        published.restored = true;
+        published.stale_until = Instant::now() + left;
+        self.keep_snapshot(kind, published);
+    }
+
+    /// Writes a walk to disk, behind everybody's back.
+    fn save(&self, kind: Kind, walked: &Walked) {
+        let Some(store) = self.store.clone() else { return };
+        let Some(content) = store.encode(walked) else { return };
+        self.tasks.spawn("save catalogue", async move {
+            // A failure is logged where it happens; a cancelled one leaves the old file.
+            let _ = tokio::task::spawn_blocking(move || store.save(kind, &content)).await;
+        });
     }
 
     const fn slot(&self, kind: Kind) -> &Slot {
@@ -117,9 +153,7 @@ impl Shelf {
             self.metrics.cache(kind.as_str(), "miss");
             return Lookup::Fresh(fresh);
         }
-        let usable = |known: &Arc<Published>| {
-            known.received + known.hints.ttl + self.rules.stale_if_error > Instant::now()
-        };
+        let usable = |known: &Arc<Published>| known.stale_until > Instant::now();
         match known.filter(usable) {
             Some(stale) => {
                 self.metrics.cache(kind.as_str(), "stale");
@@ -135,7 +169,7 @@ impl Shelf {
     /// Whether nothing newer is to be expected: in time, and no change told since it was walked.
     fn is_fresh(&self, kind: Kind, known: &Published) -> bool {
         let current = self.slot(kind).generation.load(Ordering::Acquire);
-        known.generation == current && known.is_fresh(Instant::now())
+        !known.restored && known.generation == current && known.is_fresh(Instant::now())
     }
 
     /// What is known is old from now on, and so is what a running walk brings (L-24, L-28).
@@ -181,7 +215,7 @@ impl Shelf {
         if current.as_ref().map(|k| k.id) != seen {
             return current.is_some();
         }
-        let recent = current.is_some_and(|k| k.received + SUSPICION > Instant::now());
+        let recent = current.is_some_and(|k| !k.restored && k.received + SUSPICION > Instant::now());
         if recent {
             return false;
         }
@@ -192,7 +226,7 @@ impl Shelf {
     async fn fetch(&self, kind: Kind) -> Result<Arc<Published>, OutboundError> {
         let slot = self.slot(kind);
         let peer = self.server.peer().await?;
-        if slot.known.load().is_none() {
+        if slot.known.load().as_ref().is_none_or(|known| known.restored) {
             // Walked after its changes are told, one walk is enough.
             self.watch.settled(SETTLE).await;
         }
@@ -204,12 +238,14 @@ impl Shelf {
                 let walked = walk::walk(&self.server, kind).await?;
                 self.report(kind, &walked);
                 let hints = self.hints(kind, &walked);
+                self.save(kind, &walked);
                 Published::from_walk(&self.server.config, kind, walked, hints)
             } else {
                 Published::nothing(Hints { ttl: ABSENT_TTL, scope: Scope::Public })
             };
             published.generation = generation;
             published.announced = announced;
+            published.stale_until += self.rules.stale_if_error;
             if last || slot.generation.load(Ordering::Acquire) == generation {
                 return Ok(self.keep_snapshot(kind, published));
             }
@@ -229,7 +265,7 @@ impl Shelf {
         }
         let name = &*self.server.name;
         self.metrics.catalogue(name, kind.as_str(), published.items.len());
-        if kind == Kind::Tools {
+        if kind == Kind::Tools && !published.restored {
             self.metrics.missing(name).set(0);
         }
         let published = Arc::new(published);

@@ -95,6 +95,8 @@ pub struct Gateway {
     pub max_ttl: Duration,
     /// `stale_if_error`: how long an expired list may stand in for a dead server's.
     pub stale_if_error: Duration,
+    /// `page_size` of lists towards clients; 0: whole lists.
+    pub page_size: usize,
     /// `max_body` of a request, in bytes.
     pub max_body: usize,
     /// `max_header`: all request headers together, in bytes.

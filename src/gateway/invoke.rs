@@ -47,6 +47,7 @@ impl Gateway {
             return Err(GatewayError::UnknownMethod);
         }
         let (_, name) = text_param(call, "name")?;
+        object_or_null(call, "arguments")?;
         let done = match self.resolve(call, kind, &name).await {
             Ok(route) => self.follow(call, route, kind, outlet, record).await,
             Err(error) => Err(error),
@@ -328,6 +329,15 @@ pub(super) fn text_param<'c>(call: &'c Call, key: &str) -> Result<(Span, Cow<'c,
         "uri" => GatewayError::InvalidParams("params.uri must be a string"),
         _ => GatewayError::InvalidParams("params.name must be a string"),
     })
+}
+
+/// F-088: an object where there is one; `null` is passed on as it came (F-048).
+fn object_or_null(call: &Call, key: &str) -> Result<(), GatewayError> {
+    let value = call.envelope.param(key)?.map(|span| span.of(call.envelope.text()));
+    match value.and_then(|text| text.bytes().next()) {
+        None | Some(b'{' | b'n') => Ok(()),
+        Some(_) => Err(GatewayError::InvalidParams("params.arguments must be an object")),
+    }
 }
 
 fn named(text: &str, span: Option<Span>) -> Option<(Span, Cow<'_, str>)> {

@@ -7,9 +7,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::snapshot::{Endpoint, Snapshot};
-use super::view::{self, View};
-use super::{Gateway, GatewayError};
+use super::view;
+use super::{Call, Gateway, GatewayError};
 use crate::catalogue::hints::Hints;
 use crate::catalogue::{Lookup, Published};
 use crate::protocol::edit::Parts;
@@ -24,12 +23,8 @@ const MISSING_TTL: Duration = Duration::from_secs(5);
 
 impl Gateway {
     /// One list, whole, with its hints.
-    pub(super) async fn list(
-        &self,
-        snapshot: &Snapshot,
-        endpoint: &Endpoint,
-        kind: Kind,
-    ) -> Result<Parts, GatewayError> {
+    pub(super) async fn list(&self, call: &Call, kind: Kind) -> Result<Parts, GatewayError> {
+        let (snapshot, endpoint) = (&call.snapshot, &call.endpoint);
         if !self.offers(endpoint, kind.capability()).await {
             return Err(GatewayError::UnknownMethod);
         }
@@ -49,7 +44,8 @@ impl Gateway {
         if !missing.is_empty() {
             tracing::warn!(?missing, kind = kind.as_str(), "list without some servers");
         }
-        Ok(write(kind, &view, hints, &missing, &snapshot.server_info))
+        let page = self.page(call, kind, &view)?;
+        Ok(write(kind, view.slice(page.items), page.next, (hints, &missing), &snapshot.server_info))
     }
 }
 
@@ -67,16 +63,23 @@ fn merged(found: &[Lookup], max_ttl: Duration, incomplete: bool) -> Hints {
     if incomplete { hints.at_most(MISSING_TTL) } else { hints }
 }
 
-fn write(kind: Kind, view: &View, hints: Hints, missing: &[&str], server_info: &Bytes) -> Parts {
+fn write(
+    kind: Kind,
+    items: Bytes,
+    next: Option<String>,
+    (hints, missing): (Hints, &[&str]),
+    server_info: &Bytes,
+) -> Parts {
     let mut parts = Parts::new();
     parts.push(format!(
-        "{{\"resultType\":\"complete\",\"ttlMs\":{},\"cacheScope\":\"{}\",\"{}\":",
+        "{{\"resultType\":\"complete\",\"ttlMs\":{},\"cacheScope\":\"{}\",\"{}\":[",
         hints.ttl_ms(),
         hints.scope.as_str(),
         kind.result_key()
     ));
-    parts.push(view.array.clone());
-    parts.push(format!(",\"_meta\":{{\"{}\":", meta::SERVER_INFO));
+    parts.push(items);
+    let next = next.map(|next| format!(",\"nextCursor\":{}", json_string(&next))).unwrap_or_default();
+    parts.push(format!("]{next},\"_meta\":{{\"{}\":", meta::SERVER_INFO));
     parts.push(server_info.clone());
     if !missing.is_empty() {
         let names: Vec<String> = missing.iter().map(|name| json_string(name)).collect();

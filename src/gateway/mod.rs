@@ -16,6 +16,7 @@ mod invoke;
 mod list;
 mod listen;
 pub mod names;
+mod pages;
 mod read;
 mod record;
 mod relay;
@@ -153,7 +154,7 @@ impl Gateway {
             Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
                 // The match arm and the table agree; a method that lists nothing cannot get here.
                 let Some(kind) = call.method.lists() else { return Err(GatewayError::UnknownMethod) };
-                self.list(snapshot, endpoint, kind).await
+                self.list(call, kind).await
             }
             Method::ToolsCall | Method::PromptsGet => self.invoke(call, outlet, record).await,
             Method::ResourcesRead => self.read(call, outlet, record).await,

@@ -218,13 +218,35 @@ impl Relay<'_> {
                 GatewayError::Internal("the server's answer does not fit this hop")
             }
             _ => {
-                if self.native != self.bound.name {
-                    error.message = error.message.replace(self.native, self.bound.name);
-                }
+                error.message = renamed(&error.message, self.native, self.bound.name);
                 GatewayError::Relayed(error)
             }
         }
     }
+}
+
+/// A server's text with its own name of the item replaced by the one the client knows (M-44): where it stands
+/// alone, never as a part of another word.
+fn renamed(text: &str, native: &str, exposed: &str) -> String {
+    if native == exposed || native.is_empty() {
+        return text.to_owned();
+    }
+    let in_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for (at, _) in text.match_indices(native) {
+        let end = at + native.len();
+        let before = text[..at].chars().next_back().is_some_and(in_name);
+        // A full stop ends a sentence more often than it goes on with a name.
+        let after = text[end..].trim_start_matches('.').chars().next().is_some_and(in_name);
+        if !before && !after {
+            out.push_str(&text[done..at]);
+            out.push_str(exposed);
+            done = end;
+        }
+    }
+    out.push_str(&text[done..]);
+    out
 }
 
 fn fallback_scope(public: bool) -> crate::catalogue::hints::Scope {
@@ -278,4 +300,20 @@ pub(super) fn no_completion(server_info: &Bytes) -> Parts {
     parts.push(server_info.clone());
     parts.push(Bytes::from_static(b"}}"));
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::renamed;
+
+    #[test]
+    fn m_44_a_native_name_is_replaced_where_it_stands_alone() {
+        let known = |text| renamed(text, "t", "s_t");
+        assert_eq!(known("t failed: \"t\" (t), t."), "s_t failed: \"s_t\" (s_t), s_t.");
+        for other in ["what went wrong", "t_1", "a-t", "x.t", "t.x", "/t", "ät"] {
+            assert_eq!(known(other), other);
+        }
+        assert_eq!(renamed("no tool a b", "a b", "s_a_b"), "no tool s_a_b");
+        assert_eq!(renamed("x", "", "s_"), "x");
+    }
 }

@@ -1,6 +1,7 @@
 //! Published catalogues → merged, named, filtered: finished bytes, and where each exposed name leads.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -22,6 +23,8 @@ pub struct View {
     pub array: Bytes,
     /// Number of items.
     pub count: usize,
+    /// Where each item stands in the array.
+    places: Vec<(u32, u32)>,
     /// Where names lead; for resources and templates: URIs and URI templates.
     routes: HashMap<Box<str>, Arc<Route>>,
     /// Templates only: in order.
@@ -55,6 +58,17 @@ impl Route {
 }
 
 impl View {
+    /// The JSON array of these items, without its brackets; all of them are one slice of the whole.
+    pub fn slice(&self, items: Range<usize>) -> Bytes {
+        match (self.places.get(items.start), items.end.checked_sub(1).and_then(|last| self.places.get(last)))
+        {
+            (Some((start, _)), Some((_, end))) if start < end => {
+                self.array.slice(*start as usize..*end as usize)
+            }
+            _ => Bytes::new(),
+        }
+    }
+
     /// The item of this exposed name.
     pub fn route(&self, exposed: &str) -> Option<&Arc<Route>> {
         self.routes.get(exposed)
@@ -97,6 +111,7 @@ fn build(
         key: known.iter().map(|k| k.as_ref().map(|k| k.id)).collect(),
         array: Bytes::new(),
         count: names.len(),
+        places: Vec::with_capacity(names.len()),
         routes: HashMap::with_capacity(names.len()),
         templates: Vec::new(),
     };
@@ -107,7 +122,9 @@ fn build(
         if array.len() > 1 {
             array.push(b',');
         }
+        let start = array.len() as u32;
         append(&mut array, kind, item, &exposed);
+        view.places.push((start, array.len() as u32));
         let shelf = &endpoint.members[member];
         let route = Arc::new(Route {
             metrics: (kind == Kind::Tools).then(|| metrics.tool(&shelf.server.name, &exposed)),

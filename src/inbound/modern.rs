@@ -12,7 +12,7 @@ use crate::gateway::{Call, Client};
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};
 use crate::protocol::method::Method;
-use crate::protocol::object::{Object, string};
+use crate::protocol::object::{Object, Span, string};
 use crate::protocol::version::{Era, MODERN};
 
 /// The call, or the answer that refuses it. Boxed: a response is large and refusals are rare.
@@ -60,7 +60,9 @@ fn check(door: &Door, arrival: &Arrival) -> Result<(Method, Client), Refusal> {
     }
     let known = Method::parse(&method);
     if let Some(field) = known.and_then(Method::name_field) {
-        check_name(arrival, field).map_err(|message| mismatch("name", message))?;
+        // Two names: which one the header mirrors is not even the question.
+        let named = envelope.param(field).map_err(|_| Refusal::invalid("a key of params occurs twice"))?;
+        check_name(arrival, named).map_err(|message| mismatch("name", message))?;
     }
     let known = known.ok_or_else(Refusal::method)?;
     let client = Client {
@@ -83,9 +85,9 @@ fn single<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 
 /// `Mcp-Name` against its field of `params` (H-33, H-42, H-57). A body without the field is left to the
 /// check of its parameters, if the header is absent as well.
-fn check_name(arrival: &Arrival, field: &str) -> Result<(), &'static str> {
+fn check_name(arrival: &Arrival, named: Option<Span>) -> Result<(), &'static str> {
     let text = arrival.envelope.text();
-    let body = arrival.envelope.param(field).ok().flatten().and_then(|span| string(span.of(text)));
+    let body = named.and_then(|span| string(span.of(text)));
     let mut values = arrival.headers.get_all(header::NAME).iter();
     match (values.next(), values.next(), body) {
         (None, _, None) => Ok(()),

@@ -16,7 +16,7 @@ use url::Url;
 
 use super::body::Body;
 use super::connect::{Dialer, Wire, bracketed};
-use super::error::{ClientError, Stage};
+use super::error::{ClientError, Stage, chain};
 use super::h2;
 use super::lease::{Counted, DialPermit, Grant, H1, H2, Lease, Slot};
 use super::pool::{Dialect, Pool, Taken};
@@ -203,11 +203,7 @@ impl Client {
             Ok(Wire::Plain(tcp)) => self.start_h1(tcp, permit.counted()).await.map(Dialed::H1),
             Ok(Wire::Tls(tls)) => self.start_h1(tls, permit.counted()).await.map(Dialed::H1),
             Ok(Wire::TlsH2(tls)) => {
-                let started = async {
-                    let started =
-                        h2::start(TokioIo::new(tls), self.h2_ping, &self.tasks, permit.counted()).await;
-                    started.map_err(|error| start_error(&error))
-                };
+                let started = h2::start(TokioIo::new(tls), self.h2_ping, &self.tasks, permit.counted());
                 self.dialer.within(deadline, Stage::Connect, started).await.map(Dialed::H2)
             }
             Err(error) => Err(error),
@@ -230,7 +226,8 @@ impl Client {
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let started = http1::handshake(TokioIo::new(io)).await;
-        let (sender, connection) = started.map_err(|error| start_error(&error))?;
+        let (sender, connection) =
+            started.map_err(|error| ClientError::unsent(Stage::Connect, chain(&error)))?;
         let (closer, closed) = oneshot::channel();
         self.tasks.spawn("http connection", async move {
             let _counted = counted;
@@ -273,7 +270,7 @@ impl Client {
             Ok(answer) => Ok(answer.map(|incoming| Body::pooled(incoming, Lease::H2(slot)))),
             Err(mut refused) => {
                 let returned = refused.take_message().is_some();
-                if returned || refused.error().is_closed() || h2::is_go_away(refused.error()) {
+                if returned || h2::is_go_away(refused.error()) {
                     // Its task may not have noticed yet, and the second try must not come here again.
                     slot.h2.closed.store(true, std::sync::atomic::Ordering::Relaxed);
                 }
@@ -306,15 +303,7 @@ enum Dialed {
     H2(Arc<H2>),
 }
 
-fn start_error(error: &hyper::Error) -> ClientError {
-    ClientError::unsent(Stage::Connect, super::error::chain(error))
-}
-
 fn send_error(error: &hyper::Error, sent: bool) -> ClientError {
     let stage = if sent { Stage::Response } else { Stage::Send };
-    if sent {
-        ClientError::sent(stage, error)
-    } else {
-        ClientError::unsent(stage, super::error::chain(error))
-    }
+    if sent { ClientError::sent(stage, error) } else { ClientError::unsent(stage, chain(error)) }
 }

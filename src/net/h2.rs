@@ -15,6 +15,7 @@ use hyper_util::rt::TokioTimer;
 use tokio::sync::oneshot;
 
 use super::body::Body;
+use super::error::{ClientError, Stage, chain};
 use super::lease::{Counted, H2, MAX_STREAMS};
 use crate::tasks::Tasks;
 
@@ -56,7 +57,7 @@ pub(super) async fn start<T>(
     ping: Duration,
     tasks: &Tasks,
     counted: Option<Counted>,
-) -> hyper::Result<Arc<H2>>
+) -> Result<Arc<H2>, ClientError>
 where
     T: Read + Write + Unpin + Send + 'static,
 {
@@ -74,14 +75,15 @@ where
         // None before the server's SETTINGS: what it does not allow it would refuse.
         .initial_max_send_streams(0)
         .handshake(io)
-        .await?;
+        .await
+        .map_err(|error| ClientError::unsent(Stage::Connect, chain(&error)))?;
     let h2 = Arc::new(H2::new(sender));
     let io = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (ready, settings) = oneshot::channel();
     let driver = Driver { connection, io, h2: Arc::downgrade(&h2), ready: Some(ready), counted, max: 0 };
     tasks.spawn("http connection", driver.run());
-    // An error means that the connection ended first: its first request will say why.
-    let _ = settings.await;
+    let ended = "the server agreed on HTTP/2 and closed the connection without a word of it";
+    settings.await.map_err(|_| ClientError::unsent(Stage::Connect, ended))?;
     Ok(h2)
 }
 

@@ -180,7 +180,7 @@ impl Counted {
     /// Looks again at who waits: the connection allows more streams, or none any more.
     pub(super) fn changed(&self) {
         if let Some(pool) = self.0.upgrade() {
-            pool.change(|state| state.h2.retain(|entry| !entry.h2.is_closed()));
+            pool.change(State::forget_closed);
         }
     }
 }
@@ -190,7 +190,7 @@ impl Drop for Counted {
         if let Some(pool) = self.0.upgrade() {
             pool.change(|state| {
                 state.open -= 1;
-                state.h2.retain(|entry| !entry.h2.is_closed());
+                state.forget_closed();
             });
         }
     }

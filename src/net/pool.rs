@@ -105,7 +105,8 @@ impl Pool {
     /// Connections open now.
     pub(super) fn connections(&self) -> usize {
         let state = self.lock();
-        state.open - state.dialing
+        // Both change one after the other, so the difference may be off for a moment, and must not wrap.
+        state.open.saturating_sub(state.dialing)
     }
 
     /// Whether a connection is being opened now.
@@ -281,6 +282,12 @@ impl Pool {
 }
 
 impl State {
+    /// Drops what can serve no call any more.
+    pub(super) fn forget_closed(&mut self) {
+        self.idle.retain(|idle| !idle.h1.sender.is_closed());
+        self.h2.retain(|entry| !entry.h2.is_closed());
+    }
+
     /// Waiters that connections being opened will serve, their own dialers aside.
     fn expected(&self) -> usize {
         match self.dialect {

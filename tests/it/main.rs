@@ -4,6 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
 
+mod bounds;
+mod capabilities;
+mod door;
+mod downstream;
+mod errors;
 mod headers;
 mod params;
 mod smoke;

@@ -44,6 +44,7 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         allow_clashes: table.or("allow_clashes", boolean, false),
         max_ttl: table.or("max_ttl", duration, DAY),
         stale_if_error: table.or("stale_if_error", duration, DAY),
+        page_size: table.or("page_size", between(0, 100_000), 0_usize),
         max_body: table.or("max_body", size, 4 * MIB),
         max_header: table.or("max_header", size, 64 * KIB),
         max_depth: table.or("max_depth", between(1, 10_000), 128_usize),

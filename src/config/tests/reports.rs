@@ -37,7 +37,6 @@ fn capabilities_that_are_not_built_are_unknown() {
     for (key, value) in [("urls", "[]"), ("breaker", "{}"), ("contract", "\"hold\""), ("processes", "2")] {
         super::http_refuses(key, value, "unknown key");
     }
-    super::gateway_refuses("page_size", "5", "unknown key");
     super::http_refuses("protocol", "\"sse\"", "must be one of \"auto\", \"modern\", \"legacy\"");
 }
 

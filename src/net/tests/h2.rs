@@ -122,7 +122,7 @@ async fn streams_beyond_all_connections_wait_and_then_fail_as_busy() {
 
     let hasty = ClientOptions {
         max_connections: 1,
-        connect_timeout: Duration::from_secs(2),
+        connect_timeout: Duration::from_secs(4),
         ..h2_options(port, &ca)
     };
     let client = Client::new(hasty, tasks.clone()).unwrap();
@@ -152,7 +152,7 @@ async fn a_connection_that_went_silent_is_noticed_and_replaced() {
             }
         }
     });
-    let pinging = ClientOptions { h2_ping: Duration::from_millis(200), ..h2_options(middle, &ca) };
+    let pinging = ClientOptions { h2_ping: Duration::from_secs(1), ..h2_options(middle, &ca) };
     let client = Client::new(pinging, tasks.clone()).unwrap();
     call(&client, "alive").await.unwrap();
 
@@ -172,6 +172,12 @@ async fn a_connection_that_went_silent_is_noticed_and_replaced() {
     assert_eq!(count.load(Ordering::SeqCst), 3);
 }
 
+async fn until_reset(mut body: ::h2::SendStream<Bytes>, reset: Arc<Notify>) {
+    let reason = std::future::poll_fn(|cx| body.poll_reset(cx)).await.unwrap();
+    assert_eq!(reason, ::h2::Reason::CANCEL);
+    reset.notify_one();
+}
+
 #[tokio::test]
 async fn a_dropped_answer_resets_its_stream_and_spares_the_connection() {
     let (tasks, ca) = (Tasks::new(), Ca::new());
@@ -188,12 +194,7 @@ async fn a_dropped_answer_resets_its_stream_and_spares_the_connection() {
             while let Some(Ok((_, mut respond))) = connection.accept().await {
                 let mut body = respond.send_response(Response::new(()), false).unwrap();
                 body.send_data(Bytes::from_static(b"abc"), false).unwrap();
-                let reset = Arc::clone(&reset);
-                tasks.spawn("test stream", async move {
-                    let reason = std::future::poll_fn(|cx| body.poll_reset(cx)).await.unwrap();
-                    assert_eq!(reason, ::h2::Reason::CANCEL);
-                    reset.notify_one();
-                });
+                tasks.spawn("test stream", until_reset(body, Arc::clone(&reset)));
             }
         }
     });
@@ -338,6 +339,22 @@ async fn many_calls_at_once_fail_together_when_the_server_is_down() {
         assert_eq!((error.stage, error.sent), (Stage::Connect, false), "{error}");
     }
     assert_eq!(client.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_server_that_agrees_on_h2_and_closes_is_named() {
+    let (tasks, ca) = (Tasks::new(), Ca::new());
+    let (listener, _) = bind().await;
+    let port = listener.local_addr().unwrap().port();
+    let acceptor = h2_acceptor(&ca);
+    accept(listener, &tasks, move |stream, _| {
+        let acceptor = acceptor.clone();
+        async move { drop(acceptor.accept(stream).await.unwrap().shutdown().await) }
+    });
+    let client = Client::new(h2_options(port, &ca), tasks.clone()).unwrap();
+    let error = call(&client, "{}").await.unwrap_err();
+    assert_eq!((error.stage, error.sent), (Stage::Connect, false), "{error}");
+    until(|| client.connections() == 0).await;
 }
 
 #[tokio::test]

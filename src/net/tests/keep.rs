@@ -1,6 +1,5 @@
 //! HTTP/1.1: connections are kept, given back, given up, and never used twice for one request.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,14 +7,11 @@ use std::time::Duration;
 use http::header::HOST;
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{Notify, oneshot};
 
 use super::*;
 use crate::net::Stage;
-use crate::net::lease::H1;
 
 #[tokio::test]
 async fn one_connection_serves_calls_one_after_the_other() {
@@ -143,130 +139,6 @@ async fn redirects_are_answers() {
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
 
-/// An idle connection in the pool whose peer has gone while nobody looked.
-async fn stale(client: &Client, tasks: &Tasks) -> oneshot::Sender<()> {
-    let (ours, theirs) = tokio::io::duplex(1024);
-    let (sender, connection) = http1::handshake(TokioIo::new(ours)).await.unwrap();
-    let (closer, closed) = oneshot::channel();
-    let (look, looked) = oneshot::channel::<()>();
-    let once = Arc::new(Notify::new());
-    let polled = Arc::clone(&once);
-    tasks.spawn("stale connection", async move {
-        let _closed = closed;
-        let mut connection = std::pin::pin!(connection);
-        // Once, so that it asks for a request; then not until told to.
-        assert!(futures_util::poll!(connection.as_mut()).is_pending());
-        polled.notify_one();
-        looked.await.unwrap();
-        let _ = connection.await;
-    });
-    soon(once.notified()).await;
-    assert!(sender.is_ready());
-    Arc::clone(&client.pool).give_back(H1 { sender, closer });
-    drop(theirs);
-    look
-}
-
-#[tokio::test]
-async fn a_stale_connection_costs_a_second_try_when_nothing_was_sent() {
-    let tasks = Tasks::new();
-    let (listener, url) = bind().await;
-    let count = accept(listener, &tasks, |mut stream, _| async move {
-        while let Some((_, body)) = read_request(&mut stream).await {
-            stream.write_all(&answer(&body)).await.unwrap();
-        }
-    });
-    let client = client(&url, &tasks);
-    let look = stale(&client, &tasks).await;
-    let mut sending = Box::pin(call(&client, "precious"));
-    // The request is handed over before the connection learns that its peer has gone.
-    assert!(futures_util::poll!(sending.as_mut()).is_pending());
-    look.send(()).unwrap();
-    assert_eq!(sending.await.unwrap(), "precious");
-    assert_eq!(count.load(Ordering::SeqCst), 1);
-}
-
-#[tokio::test]
-async fn there_is_only_one_second_try() {
-    let tasks = Tasks::new();
-    let (listener, url) = bind().await;
-    drop(listener);
-    let client = client(&url, &tasks);
-    let look = stale(&client, &tasks).await;
-    let other = stale(&client, &tasks).await;
-    let mut sending = Box::pin(call(&client, "precious"));
-    assert!(futures_util::poll!(sending.as_mut()).is_pending());
-    other.send(()).unwrap();
-    // Not the other idle one, which is probably as stale, but a new one: refused.
-    let error = sending.await.unwrap_err();
-    assert_eq!((error.stage, error.sent), (Stage::Connect, false));
-    drop(look);
-}
-
-#[tokio::test]
-async fn a_request_that_was_sent_is_never_sent_again() {
-    let tasks = Tasks::new();
-    let (listener, url) = bind().await;
-    let requests = Arc::new(AtomicUsize::new(0));
-    let seen = Arc::clone(&requests);
-    accept(listener, &tasks, move |mut stream, _| {
-        let seen = Arc::clone(&seen);
-        async move {
-            read_request(&mut stream).await.unwrap();
-            if seen.fetch_add(1, Ordering::SeqCst) == 0 {
-                stream.write_all(&answer("first")).await.unwrap();
-                read_request(&mut stream).await.unwrap();
-                seen.fetch_add(1, Ordering::SeqCst);
-            }
-        }
-    });
-    let client = client(&url, &tasks);
-    assert_eq!(call(&client, "1").await.unwrap(), "first");
-    let error = call(&client, "2").await.unwrap_err();
-    assert_eq!((error.stage, error.sent), (Stage::Response, true), "{error}");
-    let error = call(&client, "3").await.unwrap_err();
-    assert!(error.sent, "{error}");
-    assert_eq!(requests.load(Ordering::SeqCst), 3);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_closes_as_it_likes_never_sees_a_call_twice() {
-    let tasks = Tasks::new();
-    let (listener, url) = bind().await;
-    let seen = Arc::new(Mutex::new(HashMap::<String, usize>::new()));
-    let requests = Arc::clone(&seen);
-    accept(listener, &tasks, move |mut stream, number| {
-        let requests = Arc::clone(&requests);
-        async move {
-            // Keep-alive without warning before the close: the client can't know.
-            for _ in 0..number % 4 {
-                let Some((head, _)) = read_request(&mut stream).await else { return };
-                let path = head.split(' ').nth(1).unwrap().to_owned();
-                *requests.lock().unwrap().entry(path).or_default() += 1;
-                if stream.write_all(&answer("ok")).await.is_err() {
-                    return;
-                }
-            }
-        }
-    });
-    let client = client(&url, &tasks);
-    let mut answered = 0;
-    for n in 0..300 {
-        let result = soon(async { text(client.send(post(&format!("/{n}"), "x")).await?).await }).await;
-        match result {
-            Ok(_) => answered += 1,
-            // What failed without having been sent may be sent again by the caller, so that must be true.
-            Err(error) if !error.sent => {
-                assert_eq!(seen.lock().unwrap().get(&format!("/{n}")), None, "{error}")
-            }
-            Err(_) => {}
-        }
-    }
-    let seen = seen.lock().unwrap();
-    assert!(seen.values().all(|times| *times == 1));
-    assert!(answered > 0 && answered <= seen.len());
-}
-
 #[tokio::test]
 async fn an_abandoned_body_closes_its_connection() {
     let tasks = Tasks::new();
@@ -323,15 +195,39 @@ async fn a_dropped_call_closes_its_connection() {
 }
 
 #[tokio::test]
+async fn a_call_dropped_while_its_body_is_stuck_closes_its_connection() {
+    let tasks = Tasks::new();
+    let (listener, url) = bind().await;
+    // Accepts, and never reads.
+    let count = accept(listener, &tasks, |stream, _| async move {
+        let _held = stream;
+        std::future::pending::<()>().await;
+    });
+    let client = client(&url, &tasks);
+    let request = Request::post("/").body(Parts::from(vec![b'x'; 64 * 1024 * 1024])).unwrap();
+    let sending = client.send(request);
+    tokio::select! {
+        _ = sending => panic!("there is no answer"),
+        () = until(|| client.connections() == 1 && count.load(Ordering::SeqCst) == 1) => {}
+    }
+    until(|| client.connections() == 0).await;
+}
+
+#[test]
+fn clients_and_bodies_go_between_threads() {
+    fn go<T: Send + 'static>() {}
+    fn share<T: Sync>() {}
+    go::<Client>();
+    go::<Body>();
+    share::<Client>();
+}
+
+#[tokio::test]
 async fn idle_connections_are_closed_and_nothing_keeps_running() {
     let tasks = Tasks::new();
     let server_tasks = Tasks::new();
     let (listener, url) = bind().await;
-    accept(listener, &server_tasks, |mut stream, _| async move {
-        while let Some((_, body)) = read_request(&mut stream).await {
-            stream.write_all(&answer(&body)).await.unwrap();
-        }
-    });
+    accept(listener, &server_tasks, |stream, _| echo(stream));
     let short = ClientOptions { idle_timeout: Duration::from_millis(50), ..options(&url) };
     let client = Client::new(short, tasks.clone()).unwrap();
     call(&client, "{}").await.unwrap();

@@ -12,28 +12,28 @@ use super::tls::Ca;
 use super::*;
 use crate::net::Stage;
 
+/// Echoes, but holds the answer to `slow` until told.
+async fn slow_or_echo(mut stream: TcpStream, gate: Arc<Notify>) {
+    while let Some((_, body)) = read_request(&mut stream).await {
+        if body != "slow" {
+            stream.write_all(&answer(&body)).await.unwrap();
+            continue;
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n").await.unwrap();
+        gate.notified().await;
+        stream.write_all(b"done").await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn calls_beyond_the_bound_wait_and_then_fail_as_busy() {
     let tasks = Tasks::new();
     let (listener, url) = bind().await;
     let finish = Arc::new(Notify::new());
     let gate = Arc::clone(&finish);
-    let count = accept(listener, &tasks, move |mut stream, _| {
-        let gate = Arc::clone(&gate);
-        async move {
-            while let Some((_, body)) = read_request(&mut stream).await {
-                if body == "slow" {
-                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n").await.unwrap();
-                    gate.notified().await;
-                    stream.write_all(b"done").await.unwrap();
-                } else {
-                    stream.write_all(&answer(&body)).await.unwrap();
-                }
-            }
-        }
-    });
+    let count = accept(listener, &tasks, move |stream, _| slow_or_echo(stream, Arc::clone(&gate)));
     let bounded = |wait| ClientOptions { max_connections: 2, connect_timeout: wait, ..options(&url) };
-    let hasty = Client::new(bounded(Duration::from_millis(100)), tasks.clone()).unwrap();
+    let hasty = Client::new(bounded(Duration::from_secs(2)), tasks.clone()).unwrap();
     let first = soon(hasty.send(post("/", "slow"))).await.unwrap();
     let second = soon(hasty.send(post("/", "slow"))).await.unwrap();
     let error = call(&hasty, "third").await.unwrap_err();
@@ -104,11 +104,7 @@ async fn a_refused_connection_and_an_unknown_host_say_so() {
 async fn every_address_of_a_name_is_tried() {
     let tasks = Tasks::new();
     let (listener, url) = bind().await;
-    accept(listener, &tasks, |mut stream, _| async move {
-        while let Some((_, body)) = read_request(&mut stream).await {
-            stream.write_all(&answer(&body)).await.unwrap();
-        }
-    });
+    accept(listener, &tasks, |stream, _| echo(stream));
     // Where localhost is ::1 as well, nothing listens there.
     let url = url.replace("127.0.0.1", "localhost");
     assert_eq!(call(&client(&url, &tasks), "{}").await.unwrap(), "{}");
@@ -121,6 +117,16 @@ async fn odd_options_are_refused() {
     }
 }
 
+/// Drops a call after so many steps.
+async fn give_up<F: Future + Unpin>(mut calling: F, steps: usize) {
+    for _ in 0..steps {
+        if futures_util::poll!(&mut calling).is_ready() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 /// Calls from several tasks, each third of them given up at some point of its way.
 async fn storm(client: Arc<Client>, tasks: &Tasks) {
     let (left, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
@@ -129,14 +135,9 @@ async fn storm(client: Arc<Client>, tasks: &Tasks) {
         let (client, left, done) = (Arc::clone(&client), Arc::clone(&left), Arc::clone(&done));
         tasks.spawn("storm", async move {
             for n in 0..100_usize {
-                let mut calling = Box::pin(call(&client, "x"));
+                let calling = Box::pin(call(&client, "x"));
                 if n % 3 == 0 {
-                    for _ in 0..(n + task) % 7 {
-                        if futures_util::poll!(calling.as_mut()).is_ready() {
-                            break;
-                        }
-                        tokio::task::yield_now().await;
-                    }
+                    give_up(calling, (n + task) % 7).await;
                 } else {
                     assert_eq!(calling.await.unwrap(), "x");
                 }
@@ -154,13 +155,7 @@ async fn storm(client: Arc<Client>, tasks: &Tasks) {
 async fn no_place_is_lost_when_calls_are_given_up() {
     let (tasks, server_tasks) = (Tasks::new(), Tasks::new());
     let (listener, url) = bind().await;
-    accept(listener, &server_tasks, |mut stream, _| async move {
-        while let Some((_, body)) = read_request(&mut stream).await {
-            if stream.write_all(&answer(&body)).await.is_err() {
-                return;
-            }
-        }
-    });
+    accept(listener, &server_tasks, |stream, _| echo(stream));
     let ca = Ca::new();
     let (one, ..) = super::h2::serve_h2(&ca, 1, &server_tasks).await;
     let (many, ..) = super::h2::serve_h2(&ca, 200, &server_tasks).await;

@@ -114,35 +114,49 @@ async fn both_versions_are_served_and_know_the_peer() {
 }
 
 #[tokio::test]
+async fn an_axum_router_is_served() {
+    let (listener, url) = bind().await;
+    let (tasks, drain) = (Tasks::new(), CancellationToken::new());
+    let router = axum::Router::new().route("/mcp", axum::routing::post(async |body: Bytes| body));
+    tasks.spawn("test listener", serve(listener, router, patient(), tasks.clone(), drain.clone()));
+    let client = client(&url, &tasks);
+    assert_eq!(call(&client, "through both of us").await.unwrap(), "through both of us");
+    drain.cancel();
+    until(|| client.connections() == 0).await;
+    drop(client);
+    until(|| tasks.running() == 0).await;
+}
+
+#[tokio::test]
 async fn unfinished_headers_end_at_their_deadline() {
-    let short = ListenOptions { header_timeout: Duration::from_millis(200), ..patient() };
-    let running = run(short).await;
-    for begun in ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\nhost: x\r\nx-slow: "]
-    {
+    let limit = Duration::from_secs(1);
+    let running = run(ListenOptions { header_timeout: limit, ..patient() }).await;
+    let begun = ["", "P", "PRI", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET / HTTP/1.1\r\nhost: x\r\nx-slow: "];
+    let stuck = begun.map(async |begun| {
         let started = Instant::now();
         let mut stream = running.connect().await;
         stream.write_all(begun.as_bytes()).await.unwrap();
         closed(&mut stream).await;
-        assert!(started.elapsed() >= Duration::from_millis(200), "{begun}");
-    }
+        assert!(started.elapsed() >= limit, "{begun}");
+    });
     // A drip of bytes does not help, on a kept connection neither.
-    let mut stream = running.connect().await;
-    get(&mut stream, "/").await;
-    stream.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
     let dripping = async {
+        let mut stream = running.connect().await;
+        get(&mut stream, "/").await;
+        stream.write_all(b"GET / HTTP/1.1\r\n").await.unwrap();
         while stream.write_all(b"x: y\r\n").await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(20)).await
+            tokio::time::sleep(limit / 20).await;
         }
     };
-    soon(dripping).await;
+    soon(futures_util::future::join(futures_util::future::join_all(stuck), dripping)).await;
     until(|| running.stats.open() == 0).await;
 }
 
 #[tokio::test]
 async fn idle_connections_live_for_the_idle_timeout() {
     let short = ListenOptions {
-        header_timeout: Duration::from_millis(100),
-        idle_timeout: Duration::from_millis(700),
+        header_timeout: Duration::from_secs(1),
+        idle_timeout: Duration::from_secs(3),
         ..patient()
     };
     let running = run(short).await;
@@ -151,17 +165,17 @@ async fn idle_connections_live_for_the_idle_timeout() {
     let request = Request::get("http://x/").body(Body::empty()).unwrap();
     let answer = soon(sender.send_request(request)).await.unwrap();
     soon(answer.into_body().collect()).await.unwrap();
-    get(&mut stream, "/").await;
     let started = Instant::now();
+    get(&mut stream, "/").await;
     closed(&mut stream).await;
-    // Far beyond the header's deadline: it is not what ends an idle connection.
-    assert!(started.elapsed() >= Duration::from_millis(600), "{:?}", started.elapsed());
+    // Beyond the header's deadline: it is not what ends an idle connection.
+    assert!(started.elapsed() >= Duration::from_secs(3), "{:?}", started.elapsed());
     until(|| sender.is_closed() && running.stats.open() == 0).await;
 }
 
 #[tokio::test]
 async fn a_request_in_work_is_not_cut_by_connection_deadlines() {
-    let short = Duration::from_millis(50);
+    let short = Duration::from_secs(1);
     let running = run(ListenOptions { header_timeout: short, idle_timeout: short, ..patient() }).await;
     let mut sender = running.connect_h2().await;
     let request = Request::get("http://x/slow").body(Body::empty()).unwrap();
@@ -171,7 +185,7 @@ async fn a_request_in_work_is_not_cut_by_connection_deadlines() {
     let mut stream = running.connect().await;
     stream.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     soon(running.asked.notified()).await;
-    tokio::time::sleep(short * 10).await;
+    tokio::time::sleep(short * 3).await;
     running.finish.notify_waiters();
     assert!(read_answer(&mut stream).await.0.starts_with("HTTP/1.1 200 "));
     assert_eq!(soon(shared).await.unwrap().status(), 200);
@@ -188,6 +202,9 @@ async fn headers_beyond_the_bound_are_431() {
         let (head, body) = read_answer(&mut stream).await;
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{bytes}: {head}");
         assert_eq!(body.is_empty(), status == 431);
+        if status == 431 {
+            closed_cleanly(&mut stream).await;
+        }
     }
     // Never-ending headers, too many of them.
     let mut stream = running.connect().await;
@@ -196,6 +213,16 @@ async fn headers_beyond_the_bound_are_431() {
     let mut stream = running.connect().await;
     stream.write_all(format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(150)).as_bytes()).await.unwrap();
     assert!(read_answer(&mut stream).await.0.starts_with("HTTP/1.1 431 "));
+
+    drop(stream);
+    until(|| running.stats.open() == 0).await;
+    // What the client still sends is read for a while: a reset could take the answer away from it.
+    let started = Instant::now();
+    let mut stubborn = running.connect().await;
+    stubborn.write_all(with(20_000).as_bytes()).await.unwrap();
+    closed_cleanly(&mut stubborn).await;
+    until(|| running.stats.open() == 0).await;
+    assert!(started.elapsed() >= Duration::from_secs(1));
 
     let mut sender = running.connect_h2().await;
     let request =
@@ -215,10 +242,10 @@ async fn connections_beyond_the_cap_are_refused_and_counted() {
         let mut third = running.connect().await;
         // A big request must not turn the refusal into a reset.
         let request = format!("POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n{}", "x".repeat(100_000));
-        let _ = third.write_all(request.as_bytes()).await;
+        third.write_all(request.as_bytes()).await.unwrap();
         let (head, _) = read_answer(&mut third).await;
         assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("retry-after: 1\r\n"), "{head}");
-        closed(&mut third).await;
+        closed_cleanly(&mut third).await;
         assert_eq!(running.stats.refused(), n);
     }
     assert_eq!(running.stats.open(), 2);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
@@ -21,6 +21,7 @@ mod keep;
 mod limits;
 mod listener;
 mod proxy;
+mod retry;
 mod tls;
 
 /// Far beyond what anything here takes.
@@ -113,10 +114,25 @@ pub(super) fn answer(body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
+/// Answers every request with its own body, until the client has gone.
+pub(super) async fn echo(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    while let Some((_, body)) = read_request(&mut stream).await {
+        if stream.write_all(&answer(&body)).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Reads until the other side has closed, cleanly or not.
 pub(super) async fn closed(stream: &mut (impl AsyncRead + Unpin)) {
     let mut rest = [0; 1024];
     soon(async { while !matches!(stream.read(&mut rest).await, Ok(0) | Err(_)) {} }).await;
+}
+
+/// Reads until the other side has closed, and fails when that was a reset: a client would lose its answer by it.
+pub(super) async fn closed_cleanly(stream: &mut (impl AsyncRead + Unpin)) {
+    let mut rest = [0; 1024];
+    soon(async { while stream.read(&mut rest).await.unwrap() > 0 {} }).await;
 }
 
 pub(super) async fn frame(body: &mut Body) -> Option<Result<Bytes, ClientError>> {

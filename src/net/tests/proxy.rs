@@ -38,11 +38,7 @@ async fn http_and_https_go_through_a_tunnel() {
     let tasks = Tasks::new();
     let (proxy, heads) = proxy(&tasks).await;
     let (listener, url) = bind().await;
-    accept(listener, &tasks, |mut stream, _| async move {
-        while let Some((_, body)) = read_request(&mut stream).await {
-            stream.write_all(&answer(&body)).await.unwrap();
-        }
-    });
+    accept(listener, &tasks, |stream, _| echo(stream));
     let with_user = proxy.replace("http://", "http://us%65r:p%40ss%3A@");
     let client = Client::new(through(&url, &with_user), tasks.clone()).unwrap();
     for _ in 0..3 {

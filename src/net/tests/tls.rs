@@ -65,15 +65,14 @@ impl Ca {
 }
 
 /// An HTTP/1.1 server over TLS that answers with the body it got; the address without scheme.
-async fn echo(acceptor: TlsAcceptor, tasks: &Tasks) -> u16 {
+async fn echo_tls(acceptor: TlsAcceptor, tasks: &Tasks) -> u16 {
     let (listener, _) = bind().await;
     let port = listener.local_addr().unwrap().port();
     accept(listener, tasks, move |stream, _| {
         let acceptor = acceptor.clone();
         async move {
-            let Ok(mut stream) = acceptor.accept(stream).await else { return };
-            while let Some((_, body)) = read_request(&mut stream).await {
-                stream.write_all(&answer(&body)).await.unwrap();
+            if let Ok(stream) = acceptor.accept(stream).await {
+                echo(stream).await;
             }
         }
     });
@@ -89,8 +88,8 @@ fn trusting(url: &str, ca_file: PathBuf, tasks: &Tasks) -> Client {
 async fn each_server_has_its_own_authority() {
     let tasks = Tasks::new();
     let (x, y) = (Ca::new(), Ca::new());
-    let at_x = echo(x.acceptor(&["localhost", "127.0.0.1"], &["http/1.1"], 2999), &tasks).await;
-    let at_y = echo(y.acceptor(&["localhost"], &[], 2999), &tasks).await;
+    let at_x = echo_tls(x.acceptor(&["localhost", "127.0.0.1"], &["http/1.1"], 2999), &tasks).await;
+    let at_y = echo_tls(y.acceptor(&["localhost"], &[], 2999), &tasks).await;
     for (port, ca) in [(at_x, &x), (at_y, &y)] {
         let client = trusting(&format!("https://localhost:{port}"), ca.file(""), &tasks);
         for _ in 0..3 {
@@ -122,14 +121,14 @@ async fn each_server_has_its_own_authority() {
 async fn expired_and_foreign_certificates_are_named() {
     let tasks = Tasks::new();
     let ca = Ca::new();
-    let expired = echo(ca.acceptor(&["localhost"], &[], 2002), &tasks).await;
+    let expired = echo_tls(ca.acceptor(&["localhost"], &[], 2002), &tasks).await;
     let error = call(&trusting(&format!("https://localhost:{expired}"), ca.file(""), &tasks), "{}")
         .await
         .unwrap_err();
     assert_eq!(error.stage, Stage::Tls);
     assert!(error.to_string().contains("expired"), "{error}");
 
-    let foreign = echo(ca.acceptor(&["other.example"], &[], 2999), &tasks).await;
+    let foreign = echo_tls(ca.acceptor(&["other.example"], &[], 2999), &tasks).await;
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("https://{host}:{foreign}");
         let error = call(&trusting(&url, ca.file(""), &tasks), "{}").await.unwrap_err();

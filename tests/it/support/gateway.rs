@@ -17,16 +17,25 @@ use super::request::Request;
 use super::{DEADLINE, eventually, json, within};
 
 /// A configuration in the making.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Setup {
+    listen: String,
     gateway: String,
     rest: String,
     env: Vec<(String, String)>,
 }
 
 impl Setup {
+    /// Both listeners on loopback, no server yet.
     pub(crate) fn new() -> Self {
-        Self::default()
+        let listen = "127.0.0.1:0".to_owned();
+        Self { listen, gateway: String::new(), rest: String::new(), env: Vec::new() }
+    }
+
+    /// Another address for both listeners.
+    pub(crate) fn listen(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.listen);
+        self
     }
 
     /// Lines of `[gateway]`.
@@ -61,7 +70,7 @@ impl Setup {
 
     /// The file's text.
     pub(crate) fn text(&self) -> String {
-        let own = "listen = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"";
+        let own = format!("listen = \"{0}\"\nadmin_listen = \"{0}\"", self.listen);
         format!("[gateway]\n{own}\n{}\n{}", self.gateway, self.rest)
     }
 

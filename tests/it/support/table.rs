@@ -53,6 +53,12 @@ impl Row {
         self
     }
 
+    /// The answer bears this id, as text.
+    pub(crate) fn named(mut self, id: &str) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+
     /// Whether the request is one that gets a result.
     pub(crate) fn passes(&self) -> bool {
         self.code == Some(RESULT)

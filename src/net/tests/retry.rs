@@ -1,0 +1,133 @@
+//! A request is tried again only when the server has seen nothing of it, and once.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::{Notify, oneshot};
+
+use super::*;
+use crate::net::Stage;
+use crate::net::lease::H1;
+
+/// An idle connection in the pool whose peer has gone while nobody looked.
+async fn stale(client: &Client, tasks: &Tasks) -> oneshot::Sender<()> {
+    let (ours, theirs) = tokio::io::duplex(1024);
+    let (sender, connection) = http1::handshake(TokioIo::new(ours)).await.unwrap();
+    let (closer, closed) = oneshot::channel();
+    let (look, looked) = oneshot::channel::<()>();
+    let once = Arc::new(Notify::new());
+    let polled = Arc::clone(&once);
+    tasks.spawn("stale connection", async move {
+        let _closed = closed;
+        let mut connection = std::pin::pin!(connection);
+        // Once, so that it asks for a request; then not until told to.
+        assert!(futures_util::poll!(connection.as_mut()).is_pending());
+        polled.notify_one();
+        looked.await.unwrap();
+        let _ = connection.await;
+    });
+    soon(once.notified()).await;
+    assert!(sender.is_ready());
+    Arc::clone(&client.pool).give_back(H1 { sender, closer });
+    drop(theirs);
+    look
+}
+
+#[tokio::test]
+async fn a_stale_connection_costs_a_second_try_when_nothing_was_sent() {
+    let tasks = Tasks::new();
+    let (listener, url) = bind().await;
+    let count = accept(listener, &tasks, |stream, _| echo(stream));
+    let client = client(&url, &tasks);
+    let look = stale(&client, &tasks).await;
+    let mut sending = Box::pin(call(&client, "precious"));
+    // The request is handed over before the connection learns that its peer has gone.
+    assert!(futures_util::poll!(sending.as_mut()).is_pending());
+    look.send(()).unwrap();
+    assert_eq!(sending.await.unwrap(), "precious");
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn there_is_only_one_second_try() {
+    let tasks = Tasks::new();
+    let (listener, url) = bind().await;
+    drop(listener);
+    let client = client(&url, &tasks);
+    let look = stale(&client, &tasks).await;
+    let other = stale(&client, &tasks).await;
+    let mut sending = Box::pin(call(&client, "precious"));
+    assert!(futures_util::poll!(sending.as_mut()).is_pending());
+    other.send(()).unwrap();
+    // Not the other idle one, which is probably as stale, but a new one: refused.
+    let error = sending.await.unwrap_err();
+    assert_eq!((error.stage, error.sent), (Stage::Connect, false));
+    drop(look);
+}
+
+#[tokio::test]
+async fn a_request_that_was_sent_is_never_sent_again() {
+    let tasks = Tasks::new();
+    let (listener, url) = bind().await;
+    let requests = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&requests);
+    accept(listener, &tasks, move |mut stream, _| {
+        let seen = Arc::clone(&seen);
+        async move {
+            read_request(&mut stream).await.unwrap();
+            if seen.fetch_add(1, Ordering::SeqCst) == 0 {
+                stream.write_all(&answer("first")).await.unwrap();
+                read_request(&mut stream).await.unwrap();
+                seen.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    });
+    let client = client(&url, &tasks);
+    assert_eq!(call(&client, "1").await.unwrap(), "first");
+    let error = call(&client, "2").await.unwrap_err();
+    assert_eq!((error.stage, error.sent), (Stage::Response, true), "{error}");
+    let error = call(&client, "3").await.unwrap_err();
+    assert!(error.sent, "{error}");
+    assert_eq!(requests.load(Ordering::SeqCst), 3);
+}
+
+/// Answers so many requests and closes without a warning: the client can't know.
+async fn moody(mut stream: TcpStream, answers: usize, requests: Arc<Mutex<HashMap<String, usize>>>) {
+    for _ in 0..answers {
+        let Some((head, _)) = read_request(&mut stream).await else { return };
+        let path = head.split(' ').nth(1).unwrap().to_owned();
+        *requests.lock().unwrap().entry(path).or_default() += 1;
+        if stream.write_all(&answer("ok")).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_closes_as_it_likes_never_sees_a_call_twice() {
+    let tasks = Tasks::new();
+    let (listener, url) = bind().await;
+    let seen = Arc::new(Mutex::new(HashMap::<String, usize>::new()));
+    let requests = Arc::clone(&seen);
+    accept(listener, &tasks, move |stream, number| moody(stream, number % 4, Arc::clone(&requests)));
+    let client = client(&url, &tasks);
+    let mut answered = 0;
+    for n in 0..300 {
+        let result = soon(async { text(client.send(post(&format!("/{n}"), "x")).await?).await }).await;
+        match result {
+            Ok(_) => answered += 1,
+            // What failed without having been sent may be sent again by the caller, so that must be true.
+            Err(error) if !error.sent => {
+                assert_eq!(seen.lock().unwrap().get(&format!("/{n}")), None, "{error}")
+            }
+            Err(_) => {}
+        }
+    }
+    let seen = seen.lock().unwrap();
+    assert!(seen.values().all(|times| *times == 1));
+    assert!(answered > 0 && answered <= seen.len());
+}
