@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwapOption;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::admin::{self, Desk, HostCheck, Readiness};
+use crate::auth::Authenticator;
 use crate::catalogue::Catalogue;
 use crate::catalogue::shelf::Rules;
 use crate::config::{Config, Gateway as GatewayConfig};
@@ -64,6 +66,8 @@ impl App {
 
         let stats = Arc::new(ListenStats::default());
         let door = Door {
+            auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
+            public: public_url(&config.gateway, listen)?.origin().ascii_serialization(),
             guard: guard(&config.gateway, listen)?,
             bounds: bounds(&config.gateway),
             gateway: Arc::clone(&gateway),
@@ -114,6 +118,16 @@ fn build(
     });
     let snapshot = Snapshot::new(Arc::clone(config), &shelves);
     Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
+}
+
+/// Who is let in, where anybody is asked.
+fn authenticator(
+    config: &Config,
+    tasks: &Tasks,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Option<Arc<Authenticator>>> {
+    let build = |auth| Authenticator::new(auth, tasks, Arc::clone(metrics)).context("[auth]").map(Arc::new);
+    config.auth.as_ref().map(build).transpose()
 }
 
 /// `public_url`, or what the bound address says.

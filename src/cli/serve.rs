@@ -32,8 +32,13 @@ pub async fn run(args: ServeArgs) -> ExitCode {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
+    // Before anything listens: whoever sees that it listens may end it.
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    let (Ok(term), Ok(int)) = signals else {
+        return complain(&"signals cannot be handled on this system", code::START);
+    };
     let exit = match App::start(config).await {
-        Ok(app) => attend(app).await,
+        Ok(app) => attend(app, term, int).await,
         Err(error) => {
             tracing::error!(error = %format!("{error:#}"), "could not start");
             ExitCode::from(code::START)
@@ -44,11 +49,7 @@ pub async fn run(args: ServeArgs) -> ExitCode {
     exit
 }
 
-async fn attend(app: App) -> ExitCode {
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return ExitCode::from(code::START);
-    };
+async fn attend(app: App, mut term: Signal, mut int: Signal) -> ExitCode {
     either(&mut term, &mut int).await;
     tokio::select! {
         () = app.stop() => ExitCode::SUCCESS,

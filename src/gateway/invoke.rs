@@ -208,7 +208,7 @@ impl Gateway {
                     record.outcome(relayed.outcome);
                     if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
                         let kept = Kept { body, result, received: Instant::now(), hints };
-                        shelf.reads.keep(&call.principal, errand.native, epoch, kept);
+                        shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
                     }
                     return Ok(relayed.parts);
                 }

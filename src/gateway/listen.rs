@@ -147,7 +147,7 @@ impl Gateway {
         }
         let most = call.snapshot.config.gateway.max_streams;
         let gauge = self.metrics.listen_streams();
-        let counted = self.streams.enter(&call.principal, most, gauge).ok_or_else(|| {
+        let counted = self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
             self.metrics.limited("max_streams");
             GatewayError::Internal("too many streams are open; close one first")
         })?;

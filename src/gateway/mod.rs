@@ -27,6 +27,7 @@ pub mod view;
 pub use error::GatewayError;
 pub use snapshot::{Endpoint, Snapshot};
 
+use crate::auth::Principal;
 use crate::catalogue::Catalogue;
 use crate::outbound::Servers;
 use crate::protocol::edit::Parts;
@@ -51,7 +52,7 @@ pub struct Call {
     /// The request's headers, for `Mcp-Param-*` and trace context.
     pub headers: HeaderMap,
     /// Who asks.
-    pub principal: Arc<str>,
+    pub principal: Arc<Principal>,
     /// What the client said of itself.
     pub client: Client,
     /// When it arrived.

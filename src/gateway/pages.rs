@@ -46,7 +46,7 @@ impl Gateway {
                 let plain = self.sealer.open(Purpose::Cursor, path, &token).ok_or(STALE)?;
                 let cursor: Cursor = serde_json::from_slice(&plain).map_err(|_| STALE)?;
                 let fits = cursor.kind == kind.as_str()
-                    && cursor.principal == *call.principal
+                    && cursor.principal == *call.principal.id
                     && cursor.offset <= view.count
                     && cursor.digest == list_digest(view);
                 if !fits {
@@ -60,7 +60,7 @@ impl Gateway {
             let cursor = Cursor {
                 kind: kind.as_str().to_owned(),
                 digest: list_digest(view),
-                principal: call.principal.to_string(),
+                principal: call.principal.id.to_string(),
                 offset: end,
             };
             // Plain data of our own: it can always be written.

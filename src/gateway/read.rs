@@ -31,7 +31,7 @@ impl Gateway {
         record.routed(&server.name, None);
         let bound = Bound { call, server: &server.name, name: &uri, arguments: None };
         let keep = !is_retry(call);
-        if let Some(kept) = shelf.reads.get(&call.principal, &uri).filter(|_| keep) {
+        if let Some(kept) = shelf.reads.get(&call.principal.id, &uri).filter(|_| keep) {
             self.metrics.cache("reads", "hit");
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
             let relay = Relay { call, bound: &bound, sealer: &self.sealer, native: &uri, kept: Some(hints) };

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::Call;
 use super::error::GatewayError;
 use super::view::Route;
+use crate::auth::Principal;
 use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;
@@ -19,6 +20,7 @@ pub(super) struct Record {
     metrics: Arc<Metrics>,
     method: Method,
     era: Era,
+    principal: Arc<Principal>,
     arrived: Instant,
     /// Time spent waiting for servers.
     waited: Duration,
@@ -35,6 +37,7 @@ impl Record {
             metrics: Arc::clone(metrics),
             method: call.method,
             era: call.client.era,
+            principal: Arc::clone(&call.principal),
             arrived: call.arrived,
             waited: Duration::ZERO,
             server: None,
@@ -73,6 +76,7 @@ impl Record {
         let took = self.arrived.elapsed();
         let method = self.method.as_str();
         self.metrics.request(method, self.server.as_deref().unwrap_or_default(), outcome, self.era);
+        self.metrics.client_call(self.principal.client_label(), outcome);
         self.metrics.overhead(method, took.saturating_sub(self.waited));
         if let Some(tool) = self.route.as_ref().and_then(|route| route.metrics.as_ref()) {
             tool.record(outcome, took, bytes);

@@ -6,11 +6,14 @@ pub mod client;
 mod clock;
 mod connect;
 mod error;
+pub mod fetch;
 mod h2;
 mod lease;
 pub mod listener;
+pub mod oauth;
 mod pool;
 mod proxy;
+pub mod reach;
 mod serve;
 mod tls;
 
@@ -18,7 +21,9 @@ pub use body::Body;
 pub use budget::Budget;
 pub use client::{Client, ClientOptions};
 pub use error::{ClientError, Stage};
+pub use fetch::{FetchError, Fetched, Remote};
 pub use listener::{ListenOptions, ListenStats, Peer, serve};
+pub use reach::Reach;
 
 #[cfg(test)]
 mod tests;

@@ -95,6 +95,7 @@ impl Servers {
         let transport = match &server.target {
             Target::Http { url, proxy, ca_file } => {
                 let options = ClientOptions {
+                    reach: crate::net::Reach::Any,
                     url: url.clone(),
                     connect_timeout: server.connect_timeout,
                     proxy: proxy.clone(),

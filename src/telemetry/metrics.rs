@@ -9,6 +9,7 @@ use prometheus::{
     Opts, Registry, TextEncoder,
 };
 
+use super::clients::ClientCalls;
 use super::outcome::Outcome;
 use crate::protocol::version::Era;
 
@@ -27,6 +28,8 @@ pub struct Metrics {
     items: IntGaugeVec,
     age: IntGaugeVec,
     cache: IntCounterVec,
+    auth_rejections: IntCounterVec,
+    client_calls: ClientCalls,
     header_rejections: IntCounterVec,
     list_changed: IntCounterVec,
     listen_streams: IntGauge,
@@ -113,6 +116,18 @@ impl Metrics {
                 "Catalogue look-ups by result",
                 &["kind", "result"],
             )?,
+            auth_rejections: counter(
+                &r,
+                "gatehouse_auth_rejections_total",
+                "Requests refused for their credential",
+                &["reason"],
+            )?,
+            client_calls: ClientCalls::new(counter(
+                &r,
+                "gatehouse_client_calls_total",
+                "Requests by OAuth client or key, and outcome",
+                &["client", "outcome"],
+            )?),
             list_changed: counter(
                 &r,
                 "gatehouse_list_changed_total",
@@ -214,6 +229,16 @@ impl Metrics {
     /// One catalogue look-up; `result` is hit, stale or miss.
     pub fn cache(&self, kind: &str, result: &str) {
         self.cache.with_label_values(&[kind, result]).inc();
+    }
+
+    /// A credential that was not taken; `reason` comes from a table of ours.
+    pub fn auth_rejection(&self, reason: &str) {
+        self.auth_rejections.with_label_values(&[reason]).inc();
+    }
+
+    /// One request of a verified client ended.
+    pub fn client_call(&self, client: &str, outcome: Outcome) {
+        self.client_calls.record(client, outcome);
     }
 
     /// A notice of a changed list; `direction` is in or out, `server` empty for out.

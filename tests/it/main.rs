@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
 
+mod auth;
 mod bounds;
 mod capabilities;
 mod door;

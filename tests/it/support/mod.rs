@@ -6,6 +6,7 @@ pub(crate) mod child;
 pub(crate) mod client;
 pub(crate) mod exchange;
 pub(crate) mod gateway;
+pub(crate) mod id_server;
 pub(crate) mod json;
 pub(crate) mod request;
 pub(crate) mod server;
