@@ -1,6 +1,7 @@
 //! Owns everything: builds the rooms bottom-up, binds the sockets, and takes it all down again.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,10 @@ use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 
+mod core;
 mod shutdown;
+
+pub use core::Core;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -60,7 +64,8 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let gateway = Arc::new(build(&config, &tasks, &metrics, &budget)?);
+        let gateway =
+            Arc::new(build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?);
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
 
@@ -98,19 +103,20 @@ impl App {
     }
 }
 
-/// The core over its servers; starting is the first reconciliation.
+/// The core over its servers; starting is the first reconciliation. Catalogues last in `state_dir`.
 fn build(
     config: &Arc<Config>,
     tasks: &Tasks,
     metrics: &Arc<Metrics>,
     budget: &Budget,
+    state_dir: Option<&Path>,
 ) -> anyhow::Result<Gateway> {
     let servers = Servers::new(tasks.clone(), Arc::clone(metrics), budget.clone());
     let catalogue = Catalogue::new(tasks.clone(), Arc::clone(metrics));
     let list = servers.reconcile(config)?;
     let gateway = &config.gateway;
     let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
-    let shelves = catalogue.reconcile(&list, rules, gateway.state_dir.as_deref());
+    let shelves = catalogue.reconcile(&list, rules, state_dir);
     let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
     let sealer = Sealer::new(&keys).unwrap_or_else(|| {
         tracing::info!("gateway.keys is empty: sealed handles end with this process");

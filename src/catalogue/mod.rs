@@ -9,6 +9,7 @@ use tokio::sync::watch as watch_channel;
 use tokio::time::Instant;
 
 pub mod bindings;
+pub mod fault;
 pub mod hints;
 pub mod publish;
 pub mod reads;
@@ -17,6 +18,7 @@ mod store;
 mod walk;
 pub mod watch;
 
+pub use fault::Fault;
 pub use publish::{Published, PublishedItem};
 pub use shelf::{Lookup, Shelf};
 

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::bindings::Bindings;
+use super::fault::Fault;
 use super::hints::Hints;
 use super::walk::Walked;
-use crate::config::Server as ServerConfig;
+use crate::config::{Override, Server as ServerConfig};
 use crate::protocol::items::{Item, json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
@@ -21,6 +22,10 @@ pub struct Published {
     pub id: u64,
     /// What may be seen, in native order.
     pub items: Vec<PublishedItem>,
+    /// Native names that `allow`, `deny` or `override.enabled` hide, in native order.
+    pub hidden: Vec<Box<str>>,
+    /// What was wrong with the list.
+    pub faults: Vec<Fault>,
     /// When the walk ended.
     pub received: Instant,
     /// How long it is fresh, and for whom.
@@ -51,11 +56,14 @@ pub struct PublishedItem {
 }
 
 impl Published {
-    fn new(items: Vec<PublishedItem>, hints: Hints, offered: bool) -> Self {
+    /// A snapshot without items, received now.
+    pub fn new(hints: Hints, offered: bool) -> Self {
         let received = Instant::now();
         Self {
             id: super::next_snapshot(),
-            items,
+            items: Vec::new(),
+            hidden: Vec::new(),
+            faults: Vec::new(),
             received,
             hints,
             offered,
@@ -66,16 +74,59 @@ impl Published {
         }
     }
 
-    /// A kind that the server does not have.
-    pub(super) fn nothing(hints: Hints) -> Self {
-        Self::new(Vec::new(), hints, false)
-    }
-
     /// Applies the operator's rules to what was walked.
     pub(super) fn from_walk(server: &ServerConfig, kind: Kind, walked: Walked, hints: Hints) -> Self {
-        let modern = walked.modern;
-        let items = walked.items.into_iter().filter_map(|item| publish(server, kind, item, modern)).collect();
-        Self::new(items, hints, true)
+        let mut published = Self::new(hints, true);
+        if walked.skipped > 0 {
+            published.faults.push(Fault::Nameless(walked.skipped));
+        }
+        let items = walked.items.len();
+        published.faults.extend(walked.cut.map(|reason| Fault::Cut { reason, items }));
+        for item in walked.items {
+            published.take(server, kind, item, walked.modern);
+        }
+        published
+    }
+
+    fn take(&mut self, server: &ServerConfig, kind: Kind, item: Item, modern: bool) {
+        let filter = match kind {
+            Kind::Tools => &server.tools,
+            Kind::Prompts => &server.prompts,
+            Kind::Resources | Kind::Templates => &server.resources,
+        };
+        let over = server.overrides.get(&*item.native).filter(|_| kind == Kind::Tools);
+        if !filter.admits(&item.native) || over.is_some_and(|o| o.disabled) {
+            self.hidden.push(item.native);
+            return;
+        }
+        if kind != Kind::Tools {
+            let Item { native, json } = item;
+            self.items.push(PublishedItem { native, json, bindings: Arc::default(), timeout: None });
+            return;
+        }
+        let binding = !server.is_stdio() && modern;
+        match tool(over, &item, binding, &mut self.faults) {
+            Ok(published) => self.items.push(published),
+            Err(fault) => self.faults.push(fault),
+        }
+    }
+
+    /// The native names of what may be seen, in order.
+    pub fn natives(&self) -> Vec<&str> {
+        self.items.iter().map(|item| &*item.native).collect()
+    }
+
+    /// Every native name that the server listed, seen or not, in no order.
+    pub fn listed(&self) -> impl Iterator<Item = &str> {
+        let items = self.items.iter().map(|item| &*item.native);
+        items
+            .chain(self.hidden.iter().map(|name| &**name))
+            .chain(self.faults.iter().filter_map(Fault::left_out))
+    }
+
+    /// Whether the whole list is known.
+    pub fn is_whole(&self) -> bool {
+        !self.faults.iter().any(|fault| matches!(fault, Fault::Cut { .. }))
     }
 
     /// Whether it may still be used without asking again (L-20).
@@ -84,29 +135,20 @@ impl Published {
     }
 }
 
-fn publish(server: &ServerConfig, kind: Kind, item: Item, modern: bool) -> Option<PublishedItem> {
-    let filter = match kind {
-        Kind::Tools => &server.tools,
-        Kind::Prompts => &server.prompts,
-        Kind::Resources | Kind::Templates => &server.resources,
-    };
-    if !filter.admits(&item.native) {
-        return None;
-    }
-    if kind != Kind::Tools {
-        let Item { native, json } = item;
-        return Some(PublishedItem { native, json, bindings: Arc::default(), timeout: None });
-    }
-    let over = server.overrides.get(&*item.native);
-    if over.is_some_and(|o| o.disabled) {
-        return None;
-    }
-    let (mut json, bindings) = bound(server, &item, modern)?;
+/// A tool as it may be seen, or why it may not. `binding`: its annotations bind us (modern HTTP).
+fn tool(
+    over: Option<&Override>,
+    item: &Item,
+    binding: bool,
+    faults: &mut Vec<Fault>,
+) -> Result<PublishedItem, Fault> {
+    let (mut json, bindings) = bound(item, binding, faults)?;
     if let Some(description) = over.and_then(|o| o.description.as_ref()) {
-        json = with_members(&json, &[("description", json_string(description))]).ok()?.to_bytes();
+        let edited = with_members(&json, &[("description", json_string(description))]);
+        json = edited.map_err(|_| unreadable(item))?.to_bytes();
     }
-    Some(PublishedItem {
-        native: item.native,
+    Ok(PublishedItem {
+        native: item.native.clone(),
         json,
         bindings: Arc::new(bindings),
         timeout: over.and_then(|o| o.timeout),
@@ -115,26 +157,36 @@ fn publish(server: &ServerConfig, kind: Kind, item: Item, modern: bool) -> Optio
 
 /// The tool with its header annotations. A modern HTTP server's tool with an invalid one is left out (H-49);
 /// where the annotation had no meaning, it is removed and the tool stays (H-50).
-fn bound(server: &ServerConfig, item: &Item, modern: bool) -> Option<(Bytes, Bindings)> {
-    let text = std::str::from_utf8(&item.json).ok()?;
-    let object = Object::parse(text, Span::new(0, text.len())).ok()?;
-    let Some(schema) = object.get(text, "inputSchema").ok()? else {
-        return Some((item.json.clone(), Bindings::default()));
+fn bound(item: &Item, binding: bool, faults: &mut Vec<Fault>) -> Result<(Bytes, Bindings), Fault> {
+    let Some(span) = schema(item).ok_or_else(|| unreadable(item))? else {
+        return Ok((item.json.clone(), Bindings::default()));
     };
-    match Bindings::read(schema.of(text)) {
-        Ok(bindings) => Some((item.json.clone(), bindings)),
-        Err(invalid) if modern && !server.is_stdio() => {
-            tracing::warn!(server = %server.name, tool = %item.native, reason = %invalid, "tool left out: invalid x-mcp-header");
-            None
-        }
+    let bytes = item.json.slice(span.range());
+    match Bindings::read(std::str::from_utf8(&bytes).unwrap_or_default()) {
+        Ok(bindings) => Ok((item.json.clone(), bindings)),
+        Err(invalid) if binding => Err(Fault::LeftOut { item: item.native.clone(), invalid }),
         Err(_) => {
-            let stripped = Bindings::strip(&item.json.slice(schema.range()));
-            for invalid in &stripped.removed {
-                tracing::info!(server = %server.name, tool = %item.native, reason = %invalid, "x-mcp-header removed");
-            }
-            let schema_text = String::from_utf8(stripped.schema.to_bytes().to_vec()).ok()?;
-            let json = with_members(&item.json, &[("inputSchema", schema_text)]).ok()?.to_bytes();
-            Some((json, stripped.bindings))
+            let stripped = Bindings::strip(&bytes);
+            let text = String::from_utf8(stripped.schema.to_bytes().to_vec()).ok();
+            let edited = text.and_then(|text| with_members(&item.json, &[("inputSchema", text)]).ok());
+            let json = edited.ok_or_else(|| unreadable(item))?.to_bytes();
+            let told = |invalid| Fault::Stripped { item: item.native.clone(), invalid };
+            faults.extend(stripped.removed.into_iter().map(told));
+            Ok((json, stripped.bindings))
         }
     }
 }
+
+/// Where the `inputSchema` of a tool stands, if it has one; `None`: nobody can say.
+fn schema(item: &Item) -> Option<Option<Span>> {
+    let text = std::str::from_utf8(&item.json).ok()?;
+    let object = Object::parse(text, Span::new(0, text.len())).ok()?;
+    object.get(text, "inputSchema").ok()
+}
+
+fn unreadable(item: &Item) -> Fault {
+    Fault::Unreadable { item: item.native.clone() }
+}
+
+#[cfg(test)]
+mod tests;

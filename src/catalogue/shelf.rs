@@ -236,12 +236,13 @@ impl Shelf {
             let announced = slot.announced.load(Ordering::Acquire);
             let mut published = if peer.offer.lists(kind) {
                 let walked = walk::walk(&self.server, kind).await?;
-                self.report(kind, &walked);
                 let hints = self.hints(kind, &walked);
                 self.save(kind, &walked);
-                Published::from_walk(&self.server.config, kind, walked, hints)
+                let published = Published::from_walk(&self.server.config, kind, walked, hints);
+                self.report(kind, &published);
+                published
             } else {
-                Published::nothing(Hints { ttl: ABSENT_TTL, scope: Scope::Public })
+                Published::new(Hints { ttl: ABSENT_TTL, scope: Scope::Public }, false)
             };
             published.generation = generation;
             published.announced = announced;
@@ -290,15 +291,13 @@ impl Shelf {
         pages.reduce(Hints::merge).unwrap_or(fallback)
     }
 
-    fn report(&self, kind: Kind, walked: &Walked) {
-        let (server, kind) = (&*self.server.name, kind.as_str());
-        if let Some(reason) = walked.cut {
-            tracing::warn!(server, kind, reason, items = walked.items.len(), "list cut short");
-            self.metrics.violation(server, "list_cut");
-        }
-        if walked.skipped > 0 {
-            tracing::warn!(server, kind, count = walked.skipped, "items without a usable name");
-            self.metrics.violation(server, "item");
+    fn report(&self, kind: Kind, published: &Published) {
+        let server = &*self.server.name;
+        for fault in &published.faults {
+            fault.log(server, kind);
+            if let Some(label) = fault.violation() {
+                self.metrics.violation(server, label);
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod check;
 pub mod demo;
 pub mod exec;
 pub mod serve;
@@ -23,6 +24,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the gateway
     Serve(serve::ServeArgs),
+    /// Say what is wrong with a configuration and with the servers in it
+    Check(check::CheckArgs),
     /// Run a small MCP server, to try things with
     Demo(demo::DemoArgs),
     /// Become a server's process with limits and account set

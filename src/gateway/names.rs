@@ -9,6 +9,10 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::config::{Gateway, Server};
 
+mod endpoint;
+
+pub use endpoint::on_endpoint;
+
 /// Characters a hash tail takes: `_` and eight of Base32.
 const TAIL: usize = 9;
 

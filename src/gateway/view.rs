@@ -1,14 +1,15 @@
 //! Published catalogues → merged, named, filtered: finished bytes, and where each exposed name leads.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::names::{List, Member, NameKind, Namer, Naming};
+use super::names::{List, Naming, on_endpoint};
 use super::snapshot::{Endpoint, Snapshot};
 use crate::catalogue::{Published, PublishedItem, Shelf};
+use crate::config::Server as ServerConfig;
 use crate::protocol::items::{json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::telemetry::Metrics;
@@ -106,37 +107,37 @@ fn build(
     // Member positions of the lists, and the lists themselves.
     let listed: Vec<(usize, &Arc<Published>)> =
         known.iter().enumerate().filter_map(|(i, k)| Some((i, k.as_ref()?))).collect();
-    let names = name(snapshot, endpoint, kind, &listed, metrics);
+    let naming = name(snapshot, endpoint, kind, &listed, metrics);
     let mut view = View {
         key: known.iter().map(|k| k.as_ref().map(|k| k.id)).collect(),
         array: Bytes::new(),
-        count: names.len(),
-        places: Vec::with_capacity(names.len()),
-        routes: HashMap::with_capacity(names.len()),
+        count: naming.named().len(),
+        places: Vec::with_capacity(naming.named().len()),
+        routes: HashMap::with_capacity(naming.named().len()),
         templates: Vec::new(),
     };
     let mut array = Vec::from(*b"[");
-    for (list, at, exposed) in names {
-        let (member, published) = listed[list];
-        let item = &published.items[at];
+    for named in naming.named() {
+        let (member, published) = listed[named.list];
+        let (item, exposed) = (&published.items[named.item], &named.exposed);
         if array.len() > 1 {
             array.push(b',');
         }
         let start = array.len() as u32;
-        append(&mut array, kind, item, &exposed);
+        append(&mut array, kind, item, exposed);
         view.places.push((start, array.len() as u32));
         let shelf = &endpoint.members[member];
         let route = Arc::new(Route {
-            metrics: (kind == Kind::Tools).then(|| metrics.tool(&shelf.server.name, &exposed)),
+            metrics: (kind == Kind::Tools).then(|| metrics.tool(&shelf.server.name, exposed)),
             exposed: exposed.clone(),
             shelf: Arc::clone(shelf),
             published: Arc::clone(published),
-            item: at,
+            item: named.item,
         });
         if kind == Kind::Templates {
             view.templates.push(Arc::clone(&route));
         }
-        view.routes.entry(exposed).or_insert(route);
+        view.routes.entry(exposed.clone()).or_insert(route);
     }
     array.push(b']');
     view.array = array.into();
@@ -154,51 +155,23 @@ fn append(array: &mut Vec<u8>, kind: Kind, item: &PublishedItem, exposed: &str) 
     }
 }
 
-/// (list, item, exposed name) in order.
-type Names = Vec<(usize, usize, Box<str>)>;
-
 fn name(
     snapshot: &Snapshot,
     endpoint: &Endpoint,
     kind: Kind,
     listed: &[(usize, &Arc<Published>)],
     metrics: &Metrics,
-) -> Names {
+) -> Naming {
     let lists: Vec<List<'_>> = listed
         .iter()
-        .map(|(member, published)| List {
-            member: *member,
-            natives: published.items.iter().map(|item| &*item.native).collect(),
-        })
+        .map(|(member, published)| List { member: *member, natives: published.natives() })
         .collect();
-    let name_kind = match kind {
-        Kind::Tools => NameKind::Tool,
-        Kind::Prompts => NameKind::Prompt,
-        // URIs are never rewritten (M-72).
-        Kind::Resources | Kind::Templates => return uris(&lists, endpoint.config.prefix),
-    };
-    if !endpoint.config.prefix {
-        let naming = lists.first().map(|list| Naming::untouched(&list.natives)).unwrap_or_default();
-        return plain(&naming);
+    let servers: Vec<&ServerConfig> = endpoint.members.iter().map(|shelf| &shelf.server.config).collect();
+    let naming = on_endpoint(&snapshot.rules, endpoint.config.prefix, kind, &servers, &lists);
+    if endpoint.config.prefix {
+        report(endpoint, kind, listed, &naming, metrics);
     }
-    let members: Vec<Member<'_>> =
-        endpoint.members.iter().map(|shelf| Member::new(name_kind, &shelf.server.config)).collect();
-    let naming = Namer::new(name_kind, &snapshot.rules, &members).name_all(&lists);
-    report(endpoint, kind, listed, &naming, metrics);
-    plain(&naming)
-}
-
-fn plain(naming: &Naming) -> Names {
-    naming.named().iter().map(|named| (named.list, named.item, named.exposed.clone())).collect()
-}
-
-/// Each URI once where servers are merged: the first in file order is its owner (F-058).
-fn uris(lists: &[List<'_>], once: bool) -> Names {
-    let mut seen = HashSet::new();
-    let all = lists.iter().enumerate().flat_map(|(list, source)| {
-        source.natives.iter().enumerate().map(move |(item, uri)| (list, item, *uri))
-    });
-    all.filter(|(_, _, uri)| !once || seen.insert(*uri)).map(|(l, i, uri)| (l, i, uri.into())).collect()
+    naming
 }
 
 fn report(

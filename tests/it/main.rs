@@ -7,6 +7,7 @@
 mod auth;
 mod bounds;
 mod capabilities;
+mod check;
 mod door;
 mod downstream;
 mod errors;

@@ -1,6 +1,7 @@
 //! Names: the rules of design §4 one by one, then their properties.
 
-use super::{Dropped, List, Member, NameKind, NameRules, Named, Namer, Naming, Reason};
+use super::{Dropped, List, Member, NameKind, NameRules, Named, Namer, Naming, Reason, on_endpoint};
+use crate::protocol::method::Kind;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::sample::select;
@@ -33,6 +34,22 @@ fn design4_prefix_separator_name() {
     assert_eq!(exposed(&alone(&rules(true, 64), member("github", ""), &["get_me"])), ["get_me"]);
     let dots = NameRules { separator: "__".to_owned(), ..rules(true, 64) };
     assert_eq!(exposed(&alone(&dots, member("github", "gh"), &["get_me"])), ["gh__get_me"]);
+}
+
+#[test]
+fn f058_a_uri_is_never_rewritten_and_belongs_to_the_first_server_in_file_order() {
+    let rules = rules(true, 9);
+    let lists = |second: usize| {
+        let list = |member, natives: &[&'static str]| List { member, natives: natives.to_vec() };
+        [list(0, &["a://x/y", "b:é", "a://x/y"]), list(second, &["b:é", "c://a longer one"])]
+    };
+    let merged = on_endpoint(&rules, true, Kind::Resources, &[], &lists(2));
+    assert_eq!(exposed(&merged), ["a://x/y", "b:é", "c://a longer one"]);
+    let dropped = |list, item, duplicate| Dropped { list, item, duplicate };
+    assert_eq!(merged.dropped(), [dropped(0, 2, true), dropped(1, 0, false)]);
+    let untouched = on_endpoint(&rules, false, Kind::Templates, &[], &lists(1)[..1]);
+    assert_eq!(exposed(&untouched), ["a://x/y", "b:é", "a://x/y"]);
+    assert!(untouched.dropped().is_empty());
 }
 
 #[test]
