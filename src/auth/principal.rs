@@ -62,6 +62,11 @@ impl Principal {
         }
     }
 
+    /// Whether nobody asked who it is.
+    pub fn is_anonymous(&self) -> bool {
+        *self.id == *"anonymous"
+    }
+
     /// The value of the `client` label before it is bounded.
     pub fn client_label(&self) -> &str {
         self.client.as_deref().unwrap_or("other")

@@ -58,7 +58,8 @@ struct Uri {
 /// One client's wish to hear of one resource; withdrawn when dropped.
 #[derive(Debug)]
 pub struct Wish {
-    shelf: Arc<Shelf>,
+    /// Whose it is.
+    pub shelf: Arc<Shelf>,
     /// The resource.
     pub uri: String,
 }

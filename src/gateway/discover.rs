@@ -4,8 +4,11 @@
 use std::sync::Arc;
 
 use super::snapshot::{Endpoint, Snapshot};
-use super::{Gateway, GatewayError};
+use super::{Call, Gateway, GatewayError};
+use crate::catalogue::Shelf;
+use crate::catalogue::hints::Scope;
 use crate::outbound::Peer;
+use crate::policy::Rights;
 use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
 use crate::protocol::meta;
@@ -24,14 +27,13 @@ const LISTED: [Kind; 3] = [Kind::Tools, Kind::Prompts, Kind::Resources];
 const MERGED: [&str; 5] = ["tools", "prompts", "resources", "completions", "logging"];
 
 impl Gateway {
-    pub(super) async fn discover(
-        &self,
-        snapshot: &Snapshot,
-        endpoint: &Endpoint,
-    ) -> Result<Parts, GatewayError> {
-        let peers = self.peers(endpoint).await;
-        let ttl = if peers.iter().all(Option::is_some) { TTL_MS } else { TTL_MS_UNKNOWN };
-        let tells = told(endpoint, &peers);
+    pub(super) async fn discover(&self, call: &Call) -> Result<Parts, GatewayError> {
+        let (snapshot, endpoint, rights) = (&call.snapshot, &call.endpoint, &call.rights);
+        let peers = self.peers(endpoint, rights).await;
+        let own = || endpoint.seen(rights, &Kind::ALL).zip(&peers).filter(|((_, sees), _)| *sees);
+        let ttl = if own().all(|(_, peer)| peer.is_some()) { TTL_MS } else { TTL_MS_UNKNOWN };
+        let scope = if rights.is_open() { Scope::Public } else { Scope::Private };
+        let tells = told(endpoint, &peers, rights);
         let settings = |capability: &str| {
             let kind = LISTED.into_iter().find(|kind| kind.as_str() == capability);
             let mut flags = Vec::new();
@@ -41,6 +43,7 @@ impl Gateway {
         };
         let capabilities: Vec<String> = capabilities(endpoint, &peers)
             .into_iter()
+            .filter(|capability| may(endpoint, rights, capability))
             .map(|capability| format!("\"{capability}\":{{{}}}", settings(capability)))
             .collect();
         let instructions = instructions(snapshot, endpoint, &peers)
@@ -49,8 +52,9 @@ impl Gateway {
         let mut parts = Parts::new();
         parts.push(format!(
             "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}}}{instructions},\
-             \"ttlMs\":{ttl},\"cacheScope\":\"public\",\"_meta\":{{\"{}\":",
+             \"ttlMs\":{ttl},\"cacheScope\":\"{}\",\"_meta\":{{\"{}\":",
             capabilities.join(","),
+            scope.as_str(),
             meta::SERVER_INFO
         ));
         parts.push(snapshot.server_info.clone());
@@ -59,23 +63,29 @@ impl Gateway {
     }
 
     /// What clients of this endpoint can be told of.
-    pub(super) async fn tells(&self, endpoint: &Endpoint) -> Tells {
-        told(endpoint, &self.peers(endpoint).await)
+    pub(super) async fn tells(&self, call: &Call) -> Tells {
+        told(&call.endpoint, &self.peers(&call.endpoint, &call.rights).await, &call.rights)
     }
 
     /// Whether methods behind a capability exist at this endpoint (M-30).
-    pub(super) async fn offers(&self, endpoint: &Endpoint, capability: &str) -> bool {
+    pub(super) async fn offers(&self, call: &Call, capability: &str) -> bool {
+        let endpoint = &call.endpoint;
         if endpoint.config.prefix {
             return MERGED.contains(&capability);
         }
-        let peers = self.peers(endpoint).await;
-        capabilities(endpoint, &peers).contains(&capability)
+        // To whom nothing of its server is granted, a mirror shows nothing at all.
+        let peers = self.peers(endpoint, &call.rights).await;
+        endpoint.gives(&call.rights, &Kind::ALL) && capabilities(endpoint, &peers).contains(&capability)
     }
 
     /// What is agreed with each server. An endpoint that mirrors one server waits for it a while, the others
-    /// never do (L-05).
-    async fn peers(&self, endpoint: &Endpoint) -> Vec<Option<Arc<Peer>>> {
-        let mut peers: Vec<_> = endpoint.members.iter().map(|shelf| shelf.server.known_peer()).collect();
+    /// never do (L-05). Servers of which this caller has nothing are as if they were not known.
+    async fn peers(&self, endpoint: &Endpoint, rights: &Rights) -> Vec<Option<Arc<Peer>>> {
+        let known = |(shelf, sees): (&Arc<Shelf>, bool)| shelf.server.known_peer().filter(|_| sees);
+        let mut peers: Vec<_> = endpoint.seen(rights, &Kind::ALL).map(known).collect();
+        if !endpoint.gives(rights, &Kind::ALL) {
+            return peers;
+        }
         if let (false, [shelf], [None]) = (endpoint.config.prefix, &endpoint.members[..], &peers[..]) {
             let limit = shelf.server.config.list_timeout;
             let asked = tokio::time::timeout(limit, shelf.server.peer()).await;
@@ -93,7 +103,7 @@ pub(super) struct Tells {
     pub(super) updates: bool,
 }
 
-fn told(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Tells {
+fn told(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>], rights: &Rights) -> Tells {
     let known = || peers.iter().flatten();
     let lists = match peers {
         [Some(peer)] if !endpoint.config.prefix => {
@@ -102,7 +112,23 @@ fn told(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Tells {
         // Servers come and go, so every list can change.
         _ => LISTED.to_vec(),
     };
-    Tells { lists, updates: known().any(|peer| peer.offer.tells_updates()) }
+    let lists: Vec<Kind> =
+        lists.into_iter().filter(|kind| may(endpoint, rights, kind.capability())).collect();
+    let read = may(endpoint, rights, "resources");
+    Tells { lists, updates: read && known().any(|peer| peer.offer.tells_updates()) }
+}
+
+/// Whether a capability means anything to this caller: it has something of its kind.
+fn may(endpoint: &Endpoint, rights: &Rights, capability: &str) -> bool {
+    const ADDRESSED: [Kind; 2] = [Kind::Resources, Kind::Templates];
+    const COMPLETED: [Kind; 3] = [Kind::Prompts, Kind::Resources, Kind::Templates];
+    match capability {
+        "tools" => endpoint.gives(rights, &[Kind::Tools]),
+        "prompts" => endpoint.gives(rights, &[Kind::Prompts]),
+        "resources" => endpoint.gives(rights, &ADDRESSED),
+        "completions" => endpoint.gives(rights, &COMPLETED),
+        _ => endpoint.gives(rights, &Kind::ALL),
+    }
 }
 
 fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'static str> {

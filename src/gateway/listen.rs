@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::rand;
 use futures_util::future::{join_all, pending};
@@ -12,17 +12,21 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::snapshot::Endpoint;
-use super::{Call, Gateway, GatewayError, Outlet};
+mod filter;
+
+use super::record::Record;
+use super::snapshot::{Endpoint, Snapshot};
+use super::{Call, Gateway, GatewayError, Outlet, view};
+use crate::auth::Principal;
 use crate::catalogue::watch::Wish;
-use crate::protocol::code;
+use crate::policy::{Decision, Rights};
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
-use crate::protocol::message::{self, RpcError};
+use crate::protocol::message;
 use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
-use crate::protocol::object::{Object, Span, array, string};
+use filter::Wanted;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
 const ACK: Duration = Duration::from_millis(500);
@@ -30,12 +34,8 @@ const ACK: Duration = Duration::from_millis(500);
 const LIST_GAP: Duration = Duration::from_millis(500);
 /// The same for a resource: an overlap of two streams of a server tells twice.
 const URI_GAP: Duration = Duration::from_millis(100);
-/// Resources one stream may watch (S-42).
-const MOST_URIS: usize = 256;
 /// Ends of streams are spread over this time when draining, so that clients do not come back all at once (S-41).
 const SPREAD: Duration = Duration::from_secs(2);
-/// The tasks extension: watching tasks needs it declared (S-12).
-const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// Streams open per principal.
 #[derive(Debug, Default)]
@@ -81,12 +81,20 @@ impl Drop for Counted {
 /// What one client watches.
 struct Subscription {
     id: Id,
-    endpoint: Arc<Endpoint>,
+    caller: Caller,
     lists: Vec<Watched<Kind>>,
     uris: Vec<Watched<Wish>>,
     changes: watch::Receiver<u64>,
     drain: CancellationToken,
     _counted: Counted,
+}
+
+/// Whose stream it is, and what it may see there.
+struct Caller {
+    endpoint: Arc<Endpoint>,
+    snapshot: Arc<Snapshot>,
+    principal: Arc<Principal>,
+    rights: Rights,
 }
 
 /// One thing that is watched: what was seen of it last, and when it was told last.
@@ -96,20 +104,12 @@ struct Watched<T> {
     told: Option<Instant>,
 }
 
-/// The parsed filter (S-01).
-#[derive(Default)]
-struct Wanted {
-    lists: Vec<Kind>,
-    uris: Vec<String>,
-    tasks: bool,
-}
-
 impl Gateway {
     /// Serves one stream until the client leaves, or the gateway drains: then the result that ends it.
     pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
         let server_info = call.snapshot.server_info.clone();
         // Boxed, and gone once it is done: thousands of idle streams should not carry it.
-        let (mut subscription, ack) = Box::pin(self.subscribe(call)).await?;
+        let (mut subscription, ack) = Box::pin(self.opened(call, &outlet)).await?;
         outlet.send(ack).await;
         loop {
             let due = subscription.tell(&outlet, self).await;
@@ -135,16 +135,21 @@ impl Gateway {
         Ok(end)
     }
 
+    /// What opens a stream is recorded like any request; that it goes on is a gauge.
+    async fn opened(&self, call: Call, outlet: &Outlet) -> Result<(Subscription, Parts), GatewayError> {
+        if call.rights.is_open() {
+            outlet.admitted();
+        }
+        let record = Record::open(self, &call);
+        let opened = self.subscribe(call).await;
+        outlet.admitted();
+        record.close(&opened.as_ref().map(|(_, ack)| ack.clone()).map_err(Clone::clone));
+        opened
+    }
+
     async fn subscribe(&self, call: Call) -> Result<(Subscription, Parts), GatewayError> {
         let id = call.envelope.id().cloned().ok_or(GatewayError::InvalidRequest("a request needs an id"))?;
-        let wanted = wanted(&call)?;
-        if wanted.tasks && !declares_tasks(&call.client.capabilities) {
-            return Err(GatewayError::Capability(RpcError {
-                code: code::MISSING_CAPABILITY,
-                message: "Watching tasks needs the tasks extension".to_owned(),
-                data: Some(format!("{{\"requiredCapabilities\":{{\"extensions\":{{\"{TASKS}\":{{}}}}}}}}")),
-            }));
-        }
+        let wanted = Wanted::read(&call)?;
         let most = call.snapshot.config.gateway.max_streams;
         let gauge = self.metrics.listen_streams();
         let counted = self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
@@ -153,9 +158,9 @@ impl Gateway {
         })?;
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
-        let flags = self.tells(&call.endpoint).await;
+        let flags = self.tells(&call).await;
         let lists: Vec<Kind> = wanted.lists.into_iter().filter(|kind| flags.lists.contains(kind)).collect();
-        let wishes = if flags.updates { self.wishes(&call, wanted.uris).await } else { Vec::new() };
+        let wishes = if flags.updates { self.wishes(&call, wanted.uris).await? } else { Vec::new() };
         let wishes = self.confirmed(&call.endpoint, wishes).await;
         let mut subscription = Subscription {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
@@ -164,27 +169,36 @@ impl Gateway {
                 .map(|wish| Watched { what: wish, seen: Vec::new(), told: None })
                 .collect(),
             id,
-            endpoint: Arc::clone(&call.endpoint),
+            caller: Caller {
+                endpoint: call.endpoint,
+                snapshot: call.snapshot,
+                principal: call.principal,
+                rights: call.rights,
+            },
             changes,
             drain: self.drain.clone(),
             _counted: counted,
         };
-        subscription.look();
+        subscription.look(self);
         let ack = subscription.acknowledgement();
         Ok((subscription, ack))
     }
 
-    /// Wishes for the URIs that somebody in this caller's view owns and tells about.
-    async fn wishes(&self, call: &Call, uris: Vec<String>) -> Vec<Wish> {
-        let mut wishes = Vec::new();
+    /// Wishes for the URIs that somebody in this caller's view owns and tells about. If any needs scopes, the
+    /// refusal names those of all.
+    async fn wishes(&self, call: &Call, uris: Vec<String>) -> Result<Vec<Wish>, GatewayError> {
+        let (mut wishes, mut needed) = (Vec::new(), Vec::new());
         for uri in uris {
-            if let Ok(shelf) = self.owner(call, &uri).await
-                && shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates())
-            {
+            let Ok(shelf) = self.owner(call, &uri).await else { continue };
+            if let Decision::NeedsScopes { grant } = call.snapshot.decide_uri(&call.rights, &shelf, &uri) {
+                needed.extend_from_slice(call.snapshot.policy.scopes(grant));
+            } else if shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
                 wishes.push(shelf.wish(&uri));
             }
         }
-        wishes
+        needed.sort_unstable();
+        needed.dedup();
+        if needed.is_empty() { Ok(wishes) } else { Err(GatewayError::Scope(needed)) }
     }
 
     /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
@@ -198,26 +212,11 @@ impl Gateway {
 }
 
 impl Subscription {
-    /// What this caller sees of a list: the snapshots it is made of. An endpoint that mirrors a whole server
-    /// tells what a direct connection tells: each notice of the server, also where nothing looks different.
-    fn list_state(&self, kind: Kind) -> Vec<Option<u64>> {
-        let kinds: &[Kind] =
-            if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
-        let mut state = Vec::with_capacity(kinds.len() * self.endpoint.members.len() + 1);
-        for (kind, shelf) in kinds.iter().flat_map(|k| self.endpoint.members.iter().map(move |m| (*k, m))) {
-            let known = shelf.known(kind);
-            state.push(known.as_ref().map(|known| known.id));
-            if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
-                state.push(known.map(|known| known.announced));
-            }
-        }
-        state
-    }
-
     /// Takes what is there now as seen.
-    fn look(&mut self) {
-        let states: Vec<_> = self.lists.iter().map(|list| self.list_state(list.what)).collect();
-        self.lists.iter_mut().zip(states).for_each(|(list, state)| list.seen = state);
+    fn look(&mut self, gateway: &Gateway) {
+        for list in &mut self.lists {
+            list.seen = self.caller.list_state(list.what, gateway);
+        }
         for uri in &mut self.uris {
             uri.seen = vec![Some(uri.what.version())];
         }
@@ -225,10 +224,10 @@ impl Subscription {
 
     /// Tells what changed and may be told; gives the time when the next one may be.
     async fn tell(&mut self, outlet: &Outlet, gateway: &Gateway) -> Option<Instant> {
-        let mut next: Option<Instant> = None;
-        let states: Vec<_> = self.lists.iter().map(|list| self.list_state(list.what)).collect();
+        let mut next = self.renew();
         let mut notices = Vec::new();
-        for (list, state) in self.lists.iter_mut().zip(states) {
+        for list in &mut self.lists {
+            let state = self.caller.list_state(list.what, gateway);
             if let Some(kind) = list.due(state, LIST_GAP, &mut next).then_some(list.what) {
                 gateway.metrics.list_changed("", kind.as_str(), "out");
                 notices.push(notice(
@@ -250,6 +249,20 @@ impl Subscription {
         next
     }
 
+    /// What the caller may see now: grants end. Gives the time when the next one does.
+    fn renew(&mut self) -> Option<Instant> {
+        let caller = &mut self.caller;
+        if caller.rights.is_open() {
+            return None;
+        }
+        caller.rights = caller.snapshot.rights(&caller.endpoint, &caller.principal);
+        let (snapshot, rights) = (&caller.snapshot, &caller.rights);
+        let may = |wish: &Wish| snapshot.decide_uri(rights, &wish.shelf, &wish.uri);
+        self.uris.retain(|uri| matches!(may(&uri.what), Decision::Allowed { .. }));
+        let rest = rights.until()?.duration_since(SystemTime::now()).unwrap_or_default();
+        Some(Instant::now() + rest)
+    }
+
     /// The first message (S-03): what is honoured, URIs as they were written (S-34).
     fn acknowledgement(&self) -> Parts {
         let flag = |kind: Kind| format!("\"{}ListChanged\":true", kind.as_str());
@@ -266,6 +279,33 @@ impl Subscription {
         params.push(self.id.raw().clone());
         params.push("}}");
         message::request(None, "notifications/subscriptions/acknowledged", params)
+    }
+}
+
+impl Caller {
+    /// What this caller sees of a list. Without grants: the snapshots it is made of; an endpoint that mirrors a whole
+    /// server tells what a direct connection tells, each notice of the server, also where nothing looks different.
+    /// With grants: what the list looks like, so that nobody hears of what is not theirs.
+    fn list_state(&self, kind: Kind, gateway: &Gateway) -> Vec<Option<u64>> {
+        let kinds: &[Kind] =
+            if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
+        if !self.rights.is_open() {
+            let print = |kind: &Kind| {
+                let known: Vec<_> = self.endpoint.members.iter().map(|shelf| shelf.known(*kind)).collect();
+                let view = view::view(&self.snapshot, &self.endpoint, *kind, &known, &gateway.metrics);
+                Some(self.endpoint.sheets.of(&view, *kind, &self.rights).print)
+            };
+            return kinds.iter().map(print).collect();
+        }
+        let mut state = Vec::with_capacity(kinds.len() * self.endpoint.members.len() + 1);
+        for (kind, shelf) in kinds.iter().flat_map(|k| self.endpoint.members.iter().map(move |m| (*k, m))) {
+            let known = shelf.known(kind);
+            state.push(known.as_ref().map(|known| known.id));
+            if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
+                state.push(known.map(|known| known.announced));
+            }
+        }
+        state
     }
 }
 
@@ -295,46 +335,6 @@ fn notice(id: &Id, method: &str, uri: Option<&str>) -> Parts {
     params.push(id.raw().clone());
     params.push("}}");
     message::request(None, method, params)
-}
-
-fn wanted(call: &Call) -> Result<Wanted, GatewayError> {
-    const MISSING: GatewayError = GatewayError::InvalidParams("params.notifications must be an object");
-    const WRONG: GatewayError =
-        GatewayError::InvalidParams("a member of params.notifications has the wrong type");
-    let text = call.envelope.text();
-    let span = call.envelope.param("notifications")?.ok_or(MISSING)?;
-    let filter = Object::parse(text, span).map_err(|_| MISSING)?;
-    let mut wanted = Wanted::default();
-    for kind in [Kind::Tools, Kind::Prompts, Kind::Resources] {
-        let flag = filter.get(text, &format!("{}ListChanged", kind.as_str()))?;
-        match flag.map(|span| span.of(text)) {
-            Some("true") => wanted.lists.push(kind),
-            None | Some("false") => {}
-            Some(_) => return Err(WRONG),
-        }
-    }
-    if let Some(uris) = filter.get(text, "resourceSubscriptions")? {
-        for span in strings(text, uris).ok_or(WRONG)? {
-            if !wanted.uris.contains(&span) {
-                wanted.uris.push(span);
-            }
-        }
-    }
-    wanted.tasks = filter.get(text, "taskIds")?.is_some();
-    if wanted.uris.len() > MOST_URIS {
-        return Err(GatewayError::Internal("too many resources for one stream"));
-    }
-    Ok(wanted)
-}
-
-fn strings(text: &str, span: Span) -> Option<Vec<String>> {
-    let items = array(text, span).ok()?;
-    items.into_iter().map(|item| string(item.of(text)).map(Into::into)).collect()
-}
-
-fn declares_tasks(capabilities: &str) -> bool {
-    let value: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
-    value.get("extensions").is_some_and(|extensions| extensions.get(TASKS).is_some())
 }
 
 fn spread() -> Duration {
