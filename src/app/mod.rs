@@ -152,7 +152,7 @@ fn authenticator(
 }
 
 /// `public_url`, or what the bound address says.
-fn public_url(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Url> {
+pub fn public_url(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Url> {
     match &config.public_url {
         Some(url) => Ok(url.clone()),
         None => Ok(Url::parse(&format!("http://{bound}"))?),

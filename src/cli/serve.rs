@@ -57,7 +57,7 @@ async fn attend(app: App, mut term: Signal, mut int: Signal) -> ExitCode {
     }
 }
 
-async fn either(term: &mut Signal, int: &mut Signal) {
+pub(super) async fn either(term: &mut Signal, int: &mut Signal) {
     tokio::select! {
         _ = term.recv() => {}
         _ = int.recv() => {}

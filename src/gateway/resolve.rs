@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::record::Record;
+use super::snapshot::{Endpoint, Snapshot};
 use super::view::{self, Route, View};
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::{Published, Shelf};
@@ -40,6 +43,21 @@ impl Gateway {
         let known: Vec<Option<Arc<Published>>> =
             call.endpoint.members.iter().map(|shelf| shelf.known(kind)).collect();
         view::view(&call.snapshot, &call.endpoint, kind, &known, &self.metrics)
+    }
+
+    /// All an endpoint has of a kind, whoever asks, and the servers that did not answer. Servers are asked.
+    pub async fn everything(
+        &self,
+        snapshot: &Snapshot,
+        endpoint: &Endpoint,
+        kind: Kind,
+    ) -> (Arc<View>, Vec<Arc<str>>) {
+        let found = join_all(endpoint.members.iter().map(|shelf| shelf.look_up(kind))).await;
+        let known: Vec<Option<Arc<Published>>> =
+            found.iter().map(|found| found.published().map(Arc::clone)).collect();
+        let silent = endpoint.members.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let missing = silent.map(|(shelf, _)| Arc::clone(&shelf.server.name)).collect();
+        (view::view(snapshot, endpoint, kind, &known, &self.metrics), missing)
     }
 
     /// Where an exposed name leads in the caller's view. A name not known yet makes the servers it could belong to

@@ -24,7 +24,7 @@ pub struct View {
     /// All items as bytes, in the order of `items`.
     pub(super) sheet: Arc<Sheet>,
     /// All items in order.
-    pub(super) items: Vec<Arc<Route>>,
+    pub items: Vec<Arc<Route>>,
     /// Positions by name; for resources and templates: URIs and URI templates.
     places: HashMap<Box<str>, Places>,
     /// Whether a URI of several servers may stand in it several times: which one counts depends on the caller.
@@ -69,7 +69,7 @@ impl Route {
 
 impl View {
     /// The items of this exposed name, in file order.
-    pub(super) fn named(&self, exposed: &str) -> impl Iterator<Item = &Arc<Route>> {
+    pub fn named(&self, exposed: &str) -> impl Iterator<Item = &Arc<Route>> {
         let places = self.places.get(exposed);
         let all = places.into_iter().flat_map(|places| std::iter::once(&places.first).chain(&places.more));
         all.map(|at| &self.items[*at])

@@ -54,40 +54,44 @@ pub enum Lack {
     },
 }
 
+/// What is asked, by whom, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// Who asks.
+    pub caller: Caller<'a>,
+    /// When.
+    pub now: SystemTime,
+    /// The path of the endpoint.
+    pub endpoint: &'a str,
+    /// For what; `None`: for anything at all.
+    pub target: Option<Target<'a>>,
+}
+
 impl Policy {
-    /// The verdict on one item, with its reasons.
-    pub fn explain(
-        &self,
-        caller: Caller<'_>,
-        now: SystemTime,
-        endpoint: &str,
-        target: Target<'_>,
-    ) -> Explanation {
-        let rights = self.rights(Some(caller), now, endpoint);
-        let decision = self.decide(&rights, target.server, target.kind, target.native);
+    /// The verdict on one item, or on whether there is any, with its reasons.
+    pub fn explain(&self, question: Question<'_>) -> Explanation {
+        let rights = self.rights(Some(question.caller), question.now, question.endpoint);
+        let decision = match question.target {
+            Some(target) => self.decide(&rights, target.server, target.kind, target.native),
+            None => rights.decide(&self.all(|_| true)),
+        };
         if matches!(decision, Decision::Allowed { .. }) {
             return Explanation { decision, nearest: None };
         }
-        let lacks = |(index, grant)| (index, lacks(grant, caller, now, endpoint, target));
+        let lacks = |(index, grant)| (index, lacks(grant, question));
         // `min_by_key` takes the first of equals: file order.
         let nearest = self.grants.iter().enumerate().map(lacks).min_by_key(|(_, lacks)| distance(lacks));
         Explanation { decision, nearest }
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "one question with all its parts, asked in one place")]
-fn lacks(
-    grant: &Grant,
-    caller: Caller<'_>,
-    now: SystemTime,
-    endpoint: &str,
-    target: Target<'_>,
-) -> Vec<Lack> {
+fn lacks(grant: &Grant, question: Question<'_>) -> Vec<Lack> {
+    let Question { caller, now, endpoint, target } = question;
     let mut lacks = Vec::new();
-    if !grant.servers.is_match(target.server) {
+    if target.is_some_and(|target| !grant.servers.is_match(target.server)) {
         lacks.push(Lack::Server);
     }
-    if !globs(grant, target.kind).is_match(target.native) {
+    if let Some(target) = target.filter(|target| !globs(grant, target.kind).is_match(target.native)) {
         lacks.push(Lack::Item(target.kind));
     }
     if !grant.endpoints.is_match(endpoint) {
@@ -139,8 +143,9 @@ impl fmt::Display for Lack {
             Self::Scopes { missing, hidden } => {
                 let noun = if missing.len() == 1 { "the scope" } else { "the scopes" };
                 let how =
-                    if *hidden { "; without, it is hidden" } else { "; the client is told to ask for it" };
-                write!(f, "{noun} {} is not held{how}", missing.join(" "))
+                    if *hidden { "; without, it is hidden" } else { "; clients are told to ask for it" };
+                let verb = if missing.len() == 1 { "is" } else { "are" };
+                write!(f, "{noun} {} {verb} not held{how}", missing.join(" "))
             }
         }
     }

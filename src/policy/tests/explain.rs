@@ -1,6 +1,6 @@
 //! What the nearest grant lacked.
 
-use super::super::explain::{Lack, Target};
+use super::super::explain::{Lack, Question, Target};
 use super::*;
 
 const GRANTS: &str = r#"
@@ -24,8 +24,9 @@ endpoints = ["/ops"]
 
 fn told(claims: &Value, scopes: &[&str], target: (&str, &str)) -> (Decision, Option<usize>, Vec<String>) {
     let person = Person::new(claims, scopes);
-    let target = Target { server: target.0, kind: Kind::Tools, native: target.1 };
-    let found = policy(GRANTS).explain(person.caller(), at(NOW), "/mcp", target);
+    let target = Some(Target { server: target.0, kind: Kind::Tools, native: target.1 });
+    let question = Question { caller: person.caller(), now: at(NOW), endpoint: "/mcp", target };
+    let found = policy(GRANTS).explain(question);
     let (grant, lacks) = found.nearest.map_or((None, Vec::new()), |(grant, lacks)| (Some(grant), lacks));
     (found.decision, grant, lacks.iter().map(Lack::to_string).collect())
 }
@@ -55,7 +56,7 @@ fn scopes_that_are_missing() {
     let claims = json!({ "groups": "platform", "realm": { "level": 3 } });
     let (decision, grant, lacks) = told(&claims, &[], ("git", "push"));
     assert_eq!((decision, grant), (Decision::NeedsScopes { grant: 0 }, Some(0)));
-    assert_eq!(lacks, ["the scope git:write is not held; the client is told to ask for it"]);
+    assert_eq!(lacks, ["the scope git:write is not held; clients are told to ask for it"]);
 }
 
 #[test]
@@ -80,4 +81,22 @@ fn a_grant_of_the_same_server_is_nearer_than_one_of_another() {
     assert!(lacks.contains(&"its `tools` do not name it".to_owned()), "{lacks:?}");
     let (_, _, lacks) = told(&json!({}), &[], ("crm", "push"));
     assert!(lacks.contains(&"its `servers` do not name the server".to_owned()), "{lacks:?}");
+}
+
+#[test]
+fn whether_there_is_anything_at_all() {
+    let ops = policy(
+        "[[grant]]\nto = { groups = \"ops\" }\nservers = [\"git\"]\ntools = [\"drop\"]\nscopes = [\"a\", \"b\"]\n",
+    );
+    let told = |claims: Value, scopes: &[&str]| {
+        let person = Person::new(&claims, scopes);
+        let question = Question { caller: person.caller(), now: at(NOW), endpoint: "/mcp", target: None };
+        let found = ops.explain(question);
+        let lacks = found.nearest.map_or(Vec::new(), |(_, lacks)| lacks);
+        (found.decision, lacks.iter().map(Lack::to_string).collect::<Vec<_>>())
+    };
+    let lacking = "the scopes a b are not held; clients are told to ask for it".to_owned();
+    assert_eq!(told(json!({ "groups": "ops" }), &["a", "b"]).0, Decision::Allowed { grant: Some(0) });
+    assert_eq!(told(json!({ "groups": "ops" }), &[]), (Decision::NeedsScopes { grant: 0 }, vec![lacking]));
+    assert_eq!(told(json!({}), &["a", "b"]).0, Decision::Hidden);
 }
