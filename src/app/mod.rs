@@ -147,8 +147,10 @@ fn authenticator(
     tasks: &Tasks,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Option<Arc<Authenticator>>> {
-    let build = |auth| Authenticator::new(auth, tasks, Arc::clone(metrics)).context("[auth]").map(Arc::new);
-    config.auth.as_ref().map(build).transpose()
+    let Some(auth) = &config.auth else { return Ok(None) };
+    let authenticator = Authenticator::new(auth, tasks, Arc::clone(metrics)).context("[auth]")?;
+    authenticator.warm();
+    Ok(Some(Arc::new(authenticator)))
 }
 
 /// `public_url`, or what the bound address says.

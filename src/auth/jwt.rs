@@ -99,28 +99,29 @@ fn object(part: &str) -> Option<Map<String, Value>> {
 #[derive(Debug)]
 pub(super) struct Unique(pub(super) Map<String, Value>);
 
-impl<'de> Deserialize<'de> for Unique {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
+/// Collects the members of a [`Unique`].
+struct Members;
 
-        impl<'de> Visitor<'de> for Members {
-            type Value = Unique;
+impl<'de> Visitor<'de> for Members {
+    type Value = Unique;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Unique, A::Error> {
-                let mut map = Map::new();
-                while let Some((name, value)) = members.next_entry::<String, Value>()? {
-                    if map.insert(name, value).is_some() {
-                        return Err(A::Error::custom("a name occurs twice"));
-                    }
-                }
-                Ok(Unique(map))
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Unique, A::Error> {
+        let mut map = Map::new();
+        while let Some((name, value)) = members.next_entry::<String, Value>()? {
+            if map.insert(name, value).is_some() {
+                return Err(A::Error::custom("a name occurs twice"));
             }
         }
+        Ok(Unique(map))
+    }
+}
 
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Members)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use serde_json::{Map, Value};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::jwk::Key;
 use super::rejection::Reason;
@@ -20,6 +20,8 @@ use crate::tasks::{Flight, Tasks};
 pub(super) const INTERVAL: Duration = Duration::from_secs(30);
 /// After a fetch that failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// How long callers wait for keys, discovery included.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// How long keys count as new, when their server does not say.
 const FRESH: Duration = Duration::from_secs(600);
 /// Bounds of what it may say.
@@ -94,6 +96,14 @@ impl Keys {
             failed: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), flight: Flight::default(), tasks: tasks.clone() }
+    }
+
+    /// Fetches them behind the scenes, unless there are some.
+    pub(super) fn warm(&self) {
+        if self.shared.usable().is_none() {
+            let shared = Arc::clone(&self.shared);
+            self.flight.start(&self.tasks, "issuer keys", || async move { shared.fetch(None).await });
+        }
     }
 
     /// Looks for something among the keys, fetching them where that may help. `wanted` is the `kid` that is looked
@@ -179,7 +189,8 @@ impl Shared {
 
     /// `wanted`: whom it is for, a `kid` or a token without one; `None`: only the clock asked.
     async fn fetch(self: Arc<Self>, wanted: Option<Option<String>>) {
-        let document = match (self.source)().await {
+        let fetched = timeout(PATIENCE, (self.source)()).await;
+        let document = match fetched.unwrap_or_else(|_| Err(format!("not within {PATIENCE:?}"))) {
             Ok(document) => document,
             Err(error) => {
                 tracing::warn!(

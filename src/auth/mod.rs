@@ -44,6 +44,8 @@ use keys::{Document, Keys, Look, Source};
 const JWT_LIFE: Duration = Duration::from_secs(300);
 /// How long the answer about an opaque token holds.
 const OPAQUE_LIFE: Duration = Duration::from_secs(60);
+/// Keys that are tried for one token: a token without a `kid` must not cost a hundred checks.
+const TRIES: usize = 8;
 /// Bytes of verdicts that are kept.
 const KEPT: u64 = 32 * 1024 * 1024;
 
@@ -51,7 +53,7 @@ const KEPT: u64 = 32 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Authenticator {
     auth: Auth,
-    issuers: Vec<Keys>,
+    issuers: Vec<Arc<Keys>>,
     introspector: Option<Introspector>,
     keys: Vec<([u8; 32], Arc<Principal>)>,
     /// By a digest of token and resource: no token is kept.
@@ -72,15 +74,41 @@ struct Verdict {
 }
 
 impl Authenticator {
-    /// An authenticator that knows no issuer's keys yet.
+    /// An authenticator that knows no issuer's keys yet; see [`Authenticator::warm`].
     ///
     /// # Errors
     ///
     /// An introspection address that cannot be used.
     pub fn new(auth: &Auth, tasks: &Tasks, metrics: Arc<Metrics>) -> Result<Self, ClientError> {
+        Self::build(None, auth, tasks, metrics)
+    }
+
+    /// An authenticator by another `[auth]` that keeps the keys of issuers which have not changed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Authenticator::new`].
+    pub fn renewed(&self, auth: &Auth, tasks: &Tasks) -> Result<Self, ClientError> {
+        Self::build(Some(self), auth, tasks, Arc::clone(&self.metrics))
+    }
+
+    /// Fetches the keys of every issuer in the background, so that a wrong address shows in the log at the start.
+    pub fn warm(&self) {
+        self.issuers.iter().for_each(|keys| keys.warm());
+    }
+
+    fn build(
+        before: Option<&Self>,
+        auth: &Auth,
+        tasks: &Tasks,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, ClientError> {
         let server = |issuer: &Issuer| {
-            let source = fetched(issuer, auth.allow_insecure_http, tasks);
-            Keys::new(&issuer.issuer, source, tasks)
+            let same = before.and_then(|before| before.keys_of(issuer, auth.allow_insecure_http));
+            same.unwrap_or_else(|| {
+                let source = fetched(issuer, auth.allow_insecure_http, tasks);
+                Arc::new(Keys::new(&issuer.issuer, source, tasks))
+            })
         };
         let asked = auth.issuers.iter().enumerate().find_map(|(at, issuer)| {
             let asked = issuer.introspection.as_ref()?;
@@ -90,9 +118,16 @@ impl Authenticator {
         Ok(Self::over(auth, issuers, asked.transpose()?, metrics))
     }
 
+    /// The keys of an issuer that are fetched from the same place in the same way.
+    fn keys_of(&self, issuer: &Issuer, unguarded: bool) -> Option<Arc<Keys>> {
+        let same = |own: &Issuer| own.issuer == issuer.issuer && own.jwks_url == issuer.jwks_url;
+        let at = self.auth.issuers.iter().position(same)?;
+        (self.auth.allow_insecure_http == unguarded).then(|| Arc::clone(&self.issuers[at]))
+    }
+
     fn over(
         auth: &Auth,
-        issuers: Vec<Keys>,
+        issuers: Vec<Arc<Keys>>,
         introspector: Option<Introspector>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -215,7 +250,11 @@ impl Authenticator {
         let id = jwt.key_id()?;
         let look = |keys: &[Arc<jwk::Key>]| {
             let mut there = false;
-            for key in keys.iter().filter(|key| id.is_none() || key.id.as_deref() == id) {
+            let could_be = |key: &&Arc<jwk::Key>| match id {
+                Some(_) => key.id.as_deref() == id,
+                None => key.fits(algorithm),
+            };
+            for key in keys.iter().filter(could_be).take(TRIES) {
                 there = true;
                 if key.verifies(algorithm, jwt.signed, jwt.signature) {
                     return Look::Found(key.print);
@@ -257,7 +296,7 @@ fn fetched(issuer: &Issuer, unguarded: bool, tasks: &Tasks) -> Source {
 
 #[derive(Deserialize)]
 struct KeySet {
-    keys: Vec<Map<String, Value>>,
+    keys: Vec<Value>,
 }
 
 async fn fetch_keys(
@@ -275,7 +314,12 @@ async fn fetch_keys(
     };
     let answer = remote.get().await.map_err(|error| error.to_string())?;
     let set: KeySet = answer.json().map_err(|error| error.to_string())?;
-    Ok(Document { keys: set.keys, max_age: answer.max_age() })
+    // One odd member is no reason to take none.
+    let objects = set.keys.into_iter().filter_map(|key| match key {
+        Value::Object(key) => Some(key),
+        _ => None,
+    });
+    Ok(Document { keys: objects.collect(), max_age: answer.max_age() })
 }
 
 /// About what a principal with these claims takes in memory.

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 pub mod bindings;
 pub mod fault;
+mod follow;
 pub mod hints;
 pub mod publish;
 pub mod reads;

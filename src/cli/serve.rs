@@ -32,13 +32,13 @@ pub async fn run(args: ServeArgs) -> ExitCode {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
-    // Before anything listens: whoever sees that it listens may end it.
-    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    let (Ok(term), Ok(int)) = signals else {
-        return complain(&"signals cannot be handled on this system", code::START);
+    // Before anything listens: a signal that came sooner than its handler would end the process undrained.
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return complain(&"signals cannot be handled", code::START);
     };
     let exit = match App::start(config).await {
-        Ok(app) => attend(app, term, int).await,
+        Ok(app) => attend(app, &mut term, &mut int).await,
         Err(error) => {
             tracing::error!(error = %format!("{error:#}"), "could not start");
             ExitCode::from(code::START)
@@ -49,11 +49,11 @@ pub async fn run(args: ServeArgs) -> ExitCode {
     exit
 }
 
-async fn attend(app: App, mut term: Signal, mut int: Signal) -> ExitCode {
-    either(&mut term, &mut int).await;
+async fn attend(app: App, term: &mut Signal, int: &mut Signal) -> ExitCode {
+    either(term, int).await;
     tokio::select! {
         () = app.stop() => ExitCode::SUCCESS,
-        () = either(&mut term, &mut int) => ExitCode::from(code::INTERRUPTED),
+        () = either(term, int) => ExitCode::from(code::INTERRUPTED),
     }
 }
 

@@ -179,6 +179,8 @@ pub struct Server {
     pub cache_public: bool,
     /// `expose_errors`: show messages of a server's internal errors.
     pub expose_errors: bool,
+    /// `extensions`: ids of extensions let through besides those the gateway knows.
+    pub extensions: Vec<String>,
     /// `tools.allow`, `tools.deny`
     pub tools: Filter,
     /// `prompts.allow`, `prompts.deny`

@@ -1,6 +1,7 @@
 //! `server/discover`: what this caller is offered, answered by us, never a refusal because a server is down
 //! (L-01..L-06, design §5).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::snapshot::{Endpoint, Snapshot};
@@ -11,7 +12,7 @@ use crate::outbound::Peer;
 use crate::policy::Rights;
 use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
-use crate::protocol::meta;
+use crate::protocol::meta::{self, TASKS, UI};
 use crate::protocol::method::Kind;
 use crate::protocol::version::MODERN;
 
@@ -41,11 +42,12 @@ impl Gateway {
             flags.extend((capability == "resources" && tells.updates).then_some("\"subscribe\":true"));
             flags.join(",")
         };
-        let capabilities: Vec<String> = capabilities(endpoint, &peers)
+        let mut members: Vec<String> = capabilities(endpoint, &peers)
             .into_iter()
             .filter(|capability| may(endpoint, rights, capability))
             .map(|capability| format!("\"{capability}\":{{{}}}", settings(capability)))
             .collect();
+        members.extend(extensions(endpoint, &peers));
         let instructions = instructions(snapshot, endpoint, &peers)
             .map(|text| format!(",\"instructions\":{}", json_string(&text)))
             .unwrap_or_default();
@@ -53,7 +55,7 @@ impl Gateway {
         parts.push(format!(
             "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}}}{instructions},\
              \"ttlMs\":{ttl},\"cacheScope\":\"{}\",\"_meta\":{{\"{}\":",
-            capabilities.join(","),
+            members.join(","),
             scope.as_str(),
             meta::SERVER_INFO
         ));
@@ -74,8 +76,15 @@ impl Gateway {
             return MERGED.contains(&capability);
         }
         // To whom nothing of its server is granted, a mirror shows nothing at all.
-        let peers = self.peers(endpoint, &call.rights).await;
-        endpoint.gives(&call.rights, &Kind::ALL) && capabilities(endpoint, &peers).contains(&capability)
+        if !endpoint.gives(&call.rights, &Kind::ALL) {
+            return false;
+        }
+        if let [shelf] = &endpoint.members[..]
+            && let Some(peer) = shelf.server.known_peer()
+        {
+            return MERGED.contains(&capability) && peer.offer.has(capability);
+        }
+        capabilities(endpoint, &self.peers(endpoint, &call.rights).await).contains(&capability)
     }
 
     /// What is agreed with each server. An endpoint that mirrors one server waits for it a while, the others
@@ -138,6 +147,31 @@ fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'stati
             MERGED.into_iter().filter(|capability| peer.offer.has(capability)).collect()
         }
         _ => MERGED.to_vec(),
+    }
+}
+
+/// The extensions that callers can use here, each with the settings its servers agree on (M-90): those we
+/// relay ourselves, and those the operator lets through.
+fn extensions(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Option<String> {
+    let mut merged: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
+    for (shelf, peer) in endpoint.members.iter().zip(peers) {
+        let Some(peer) = peer else { continue };
+        let admitted = shelf.server.config.extensions.iter().map(String::as_str);
+        for id in [TASKS, UI].into_iter().chain(admitted) {
+            let Some(settings) = peer.offer.extension(id) else { continue };
+            match merged.get_mut(id) {
+                Some(common) => keep_common(common, settings),
+                None => drop(merged.insert(id, settings.clone())),
+            }
+        }
+    }
+    (!merged.is_empty()).then(|| format!("\"extensions\":{}", serde_json::json!(merged)))
+}
+
+/// Leaves the members in which two servers' settings agree.
+fn keep_common(common: &mut serde_json::Value, other: &serde_json::Value) {
+    if let Some(members) = common.as_object_mut() {
+        members.retain(|key, value| other.get(key) == Some(value));
     }
 }
 

@@ -19,7 +19,7 @@ use crate::outbound::{Failure, Hop, Message, Request, Retry, Server};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
-use crate::protocol::meta::LEVELS;
+use crate::protocol::meta::{LEVELS, TASKS, UI};
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, Span, string};
 use crate::telemetry::Outcome;
@@ -124,12 +124,12 @@ impl Gateway {
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {
-            edits.replace(name_span, json_string(route.native()));
+            edits.replace(name_span, route.native_json.clone());
         }
         let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
-        let bound = Bound { call, server: &route.shelf.server.name, name: &route.exposed, arguments };
+        let bound = Bound { call, server: &route.shelf.server.config, name: &route.exposed, arguments };
         let mut request = self.request(call, edits, &bound)?;
-        request.name = Some(route.native().to_owned());
+        request.name.clone_from(&route.native_header);
         request.param_headers = route.item().bindings.headers_for(arguments).map_err(param_error)?;
         let errand = Errand {
             server: &route.shelf.server,
@@ -159,8 +159,8 @@ impl Gateway {
         let answers_at = params.position(text, "inputResponses")?;
         let meta = envelope.meta.as_ref();
         let hop = Hop {
-            foreign: meta.map(|m| m.foreign(text).collect::<Vec<_>>().join(",")).unwrap_or_default(),
-            capabilities: relayable(&call.client.capabilities),
+            foreign: meta.map(|m| join(m.foreign(text))).unwrap_or_default(),
+            capabilities: relayable(&call.client.capabilities, &bound.server.extensions),
             log_level: call.client.log_level.map(|rank| LEVELS[rank]),
             progress: call.client.progress_token.is_some(),
             trace: trace(call),
@@ -187,7 +187,8 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        let relay = Relay { call, bound, sealer: &self.sealer, native: errand.native, kept: None };
+        let (sealer, tasks) = (&self.sealer, self.task_seal(call));
+        let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
         let mut last_progress = None;
         let asked = Instant::now();
         let sent = errand.server.call(&errand.request, errand.timeout).await;
@@ -266,7 +267,7 @@ impl Gateway {
         if server.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
             return Ok(relay::no_completion(&call.snapshot.server_info));
         }
-        let bound = Bound { call, server: &server.name, name: &native, arguments: None };
+        let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
         let errand = Errand { server, native: &native, request, timeout: None, keep: None };
         self.converse(call, errand, &bound, outlet, record).await
@@ -309,26 +310,41 @@ fn named(text: &str, span: Option<Span>) -> Option<(Span, Cow<'_, str>)> {
     Some((span, string(span.of(text))?))
 }
 
-/// The capabilities that the gateway can relay between modern hops (M-33): never more than was declared.
-fn relayable(declared: &str) -> String {
+/// The capabilities that the gateway can relay between modern hops (M-33): never more than was declared;
+/// extensions that it knows, and those the operator lets through to this server.
+fn relayable(declared: &str, admitted: &[String]) -> String {
     const RELAYED: [&str; 3] = ["roots", "sampling", "elicitation"];
-    const EXTENSIONS: [&str; 1] = ["io.modelcontextprotocol/ui"];
+    if declared == "{}" {
+        return declared.to_owned();
+    }
     let whole = Span::new(0, declared.len());
     let Ok(object) = Object::parse(declared, whole) else { return String::new() };
-    let keep = |object: &Object, keys: &[&str]| -> Vec<String> {
+    let keep = |object: &Object, keys: &[&str]| -> String {
         let wanted = object.members.iter().filter(|m| keys.contains(&m.name(declared)));
-        wanted.map(|m| Span { start: m.key.start, end: m.value.end }.of(declared).to_owned()).collect()
+        join(wanted.map(|m| Span { start: m.key.start, end: m.value.end }.of(declared)))
     };
     let mut members = keep(&object, &RELAYED);
     if let Ok(Some(extensions)) = object.get(declared, "extensions")
         && let Ok(extensions) = Object::parse(declared, extensions)
     {
-        let kept = keep(&extensions, &EXTENSIONS);
+        let known = [TASKS, UI].into_iter().chain(admitted.iter().map(String::as_str));
+        let kept = keep(&extensions, &known.collect::<Vec<_>>());
         if !kept.is_empty() {
-            members.push(format!("\"extensions\":{{{}}}", kept.join(",")));
+            let comma = if members.is_empty() { "" } else { "," };
+            members.extend([comma, "\"extensions\":{", &kept, "}"]);
         }
     }
-    format!("{{{}}}", members.join(","))
+    format!("{{{members}}}")
+}
+
+/// Members of an object, with commas between them.
+fn join<'t>(members: impl Iterator<Item = &'t str>) -> String {
+    let mut joined = String::new();
+    for member in members {
+        let comma = if joined.is_empty() { "" } else { "," };
+        joined.extend([comma, member]);
+    }
+    joined
 }
 
 /// The caller's trace, continued; none is begun here. `_meta` wins over the header (M-28).

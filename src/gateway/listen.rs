@@ -16,16 +16,18 @@ mod filter;
 
 use super::record::Record;
 use super::snapshot::{Endpoint, Snapshot};
-use super::{Call, Gateway, GatewayError, Outlet, view};
+use super::{Call, Gateway, GatewayError, Outlet};
 use crate::auth::Principal;
-use crate::catalogue::watch::Wish;
-use crate::policy::{Decision, Rights};
-use crate::protocol::edit::Parts;
+use crate::catalogue::Shelf;
+use crate::catalogue::watch::{Topic, Wish};
+use crate::policy::{Decision, GrantSet, Rights};
+use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
 use crate::protocol::message;
 use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
+use crate::protocol::object::{Object, Span};
 use filter::Wanted;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
@@ -33,7 +35,7 @@ const ACK: Duration = Duration::from_millis(500);
 /// At most one notice a list in this time; the last change is always told (S-36).
 const LIST_GAP: Duration = Duration::from_millis(500);
 /// The same for a resource: an overlap of two streams of a server tells twice.
-const URI_GAP: Duration = Duration::from_millis(100);
+const TOPIC_GAP: Duration = Duration::from_millis(100);
 /// Ends of streams are spread over this time when draining, so that clients do not come back all at once (S-41).
 const SPREAD: Duration = Duration::from_secs(2);
 
@@ -83,7 +85,7 @@ struct Subscription {
     id: Id,
     caller: Caller,
     lists: Vec<Watched<Kind>>,
-    uris: Vec<Watched<Wish>>,
+    topics: Vec<Watched<Wanting>>,
     changes: watch::Receiver<u64>,
     drain: CancellationToken,
     _counted: Counted,
@@ -102,6 +104,14 @@ struct Watched<T> {
     what: T,
     seen: Vec<Option<u64>>,
     told: Option<Instant>,
+}
+
+/// A resource or task, and the name the client has for it.
+struct Wanting {
+    wish: Wish,
+    name: String,
+    /// The grants that give it, or the tool that made it.
+    givers: GrantSet,
 }
 
 impl Gateway {
@@ -137,9 +147,6 @@ impl Gateway {
 
     /// What opens a stream is recorded like any request; that it goes on is a gauge.
     async fn opened(&self, call: Call, outlet: &Outlet) -> Result<(Subscription, Parts), GatewayError> {
-        if call.rights.is_open() {
-            outlet.admitted();
-        }
         let record = Record::open(self, &call);
         let opened = self.subscribe(call).await;
         outlet.admitted();
@@ -159,15 +166,13 @@ impl Gateway {
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
         let flags = self.tells(&call).await;
-        let lists: Vec<Kind> = wanted.lists.into_iter().filter(|kind| flags.lists.contains(kind)).collect();
-        let wishes = if flags.updates { self.wishes(&call, wanted.uris).await? } else { Vec::new() };
+        let lists: Vec<Kind> =
+            wanted.lists.iter().copied().filter(|kind| flags.lists.contains(kind)).collect();
+        let wishes = self.wishes(&call, wanted, flags.updates).await?;
         let wishes = self.confirmed(&call.endpoint, wishes).await;
         let mut subscription = Subscription {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
-            uris: wishes
-                .into_iter()
-                .map(|wish| Watched { what: wish, seen: Vec::new(), told: None })
-                .collect(),
+            topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
             id,
             caller: Caller {
                 endpoint: call.endpoint,
@@ -184,30 +189,42 @@ impl Gateway {
         Ok((subscription, ack))
     }
 
-    /// Wishes for the URIs that somebody in this caller's view owns and tells about. If any needs scopes, the
-    /// refusal names those of all.
-    async fn wishes(&self, call: &Call, uris: Vec<String>) -> Result<Vec<Wish>, GatewayError> {
-        let (mut wishes, mut needed) = (Vec::new(), Vec::new());
-        for uri in uris {
+    /// Wishes for the URIs that somebody in this caller's view owns and tells about, and for the tasks that are the
+    /// caller's. If any needs scopes, the refusal names those of all.
+    async fn wishes(&self, call: &Call, wanted: Wanted, updates: bool) -> Result<Vec<Wanting>, GatewayError> {
+        let policy = &call.snapshot.policy;
+        let (mut all, mut needed) = (Vec::new(), Vec::new());
+        let mut want = |shelf: &Arc<Shelf>, topic: Topic, name: String, givers: GrantSet| match call
+            .rights
+            .decide(&givers)
+        {
+            Decision::Allowed { .. } => all.push(Wanting { wish: shelf.wish(topic), name, givers }),
+            Decision::NeedsScopes { grant } => needed.extend_from_slice(policy.scopes(grant)),
+            Decision::Hidden => {}
+        };
+        for uri in wanted.uris.into_iter().filter(|_| updates) {
             let Ok(shelf) = self.owner(call, &uri).await else { continue };
-            if let Decision::NeedsScopes { grant } = call.snapshot.decide_uri(&call.rights, &shelf, &uri) {
-                needed.extend_from_slice(call.snapshot.policy.scopes(grant));
-            } else if shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
-                wishes.push(shelf.wish(&uri));
+            if shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
+                let givers = policy.givers(&shelf.server.name, Kind::Resources, &uri);
+                want(&shelf, Topic::Resource(uri.clone()), uri, givers);
             }
+        }
+        for name in wanted.tasks.unwrap_or_default() {
+            let Some((shelf, id)) = self.task_of(call, &name) else { continue };
+            let givers = policy.givers(&shelf.server.name, Kind::Tools, &id.tool);
+            want(&shelf, Topic::Task(id.native), name, givers);
         }
         needed.sort_unstable();
         needed.dedup();
-        if needed.is_empty() { Ok(wishes) } else { Err(GatewayError::Scope(needed)) }
+        if needed.is_empty() { Ok(all) } else { Err(GatewayError::Scope(needed)) }
     }
 
     /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
     /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
-    async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wish>) -> Vec<Wish> {
+    async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wanting>) -> Vec<Wanting> {
         let up = endpoint.members.iter().filter(|shelf| shelf.server.known_peer().is_some());
-        let states = join_all(up.map(|shelf| async move { (shelf, shelf.watch.settled(ACK).await) })).await;
-        let told = |wish: &Wish| states.iter().any(|(_, state)| state.uris.contains(&wish.uri));
-        wishes.into_iter().filter(told).collect()
+        join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
+        wishes.into_iter().filter(|want| want.wish.is_agreed()).collect()
     }
 }
 
@@ -217,8 +234,8 @@ impl Subscription {
         for list in &mut self.lists {
             list.seen = self.caller.list_state(list.what, gateway);
         }
-        for uri in &mut self.uris {
-            uri.seen = vec![Some(uri.what.version())];
+        for topic in &mut self.topics {
+            topic.seen = vec![Some(topic.what.wish.version())];
         }
     }
 
@@ -237,10 +254,10 @@ impl Subscription {
                 ));
             }
         }
-        for uri in &mut self.uris {
-            let state = vec![Some(uri.what.version())];
-            if uri.due(state, URI_GAP, &mut next) {
-                notices.push(notice(&self.id, "notifications/resources/updated", Some(&uri.what.uri)));
+        for topic in &mut self.topics {
+            let state = vec![Some(topic.what.wish.version())];
+            if topic.due(state, TOPIC_GAP, &mut next) {
+                notices.extend(topic.what.notice(&self.id));
             }
         }
         for notice in notices {
@@ -256,9 +273,9 @@ impl Subscription {
             return None;
         }
         caller.rights = caller.snapshot.rights(&caller.endpoint, &caller.principal);
-        let (snapshot, rights) = (&caller.snapshot, &caller.rights);
-        let may = |wish: &Wish| snapshot.decide_uri(rights, &wish.shelf, &wish.uri);
-        self.uris.retain(|uri| matches!(may(&uri.what), Decision::Allowed { .. }));
+        let rights = &caller.rights;
+        let may = |givers: &GrantSet| matches!(rights.decide(givers), Decision::Allowed { .. });
+        self.topics.retain(|topic| may(&topic.what.givers));
         let rest = rights.until()?.duration_since(SystemTime::now()).unwrap_or_default();
         Some(Instant::now() + rest)
     }
@@ -267,9 +284,13 @@ impl Subscription {
     fn acknowledgement(&self) -> Parts {
         let flag = |kind: Kind| format!("\"{}ListChanged\":true", kind.as_str());
         let mut honoured: Vec<String> = self.lists.iter().map(|list| flag(list.what)).collect();
-        if !self.uris.is_empty() {
-            let uris: Vec<String> = self.uris.iter().map(|uri| json_string(&uri.what.uri)).collect();
-            honoured.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
+        for (key, resources) in [("resourceSubscriptions", true), ("taskIds", false)] {
+            let wanted = self.topics.iter().map(|topic| &topic.what);
+            let wanted = wanted.filter(|what| matches!(what.wish.topic, Topic::Resource(_)) == resources);
+            let names: Vec<String> = wanted.map(|what| json_string(&what.name)).collect();
+            if !names.is_empty() {
+                honoured.push(format!("\"{key}\":[{}]", names.join(",")));
+            }
         }
         let mut params = Parts::new();
         params.push(format!(
@@ -291,8 +312,7 @@ impl Caller {
             if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
         if !self.rights.is_open() {
             let print = |kind: &Kind| {
-                let known: Vec<_> = self.endpoint.members.iter().map(|shelf| shelf.known(*kind)).collect();
-                let view = view::view(&self.snapshot, &self.endpoint, *kind, &known, &gateway.metrics);
+                let view = gateway.view_now(&self.snapshot, &self.endpoint, *kind);
                 Some(self.endpoint.sheets.of(&view, *kind, &self.rights).print)
             };
             return kinds.iter().map(print).collect();
@@ -306,6 +326,26 @@ impl Caller {
             }
         }
         state
+    }
+}
+
+impl Wanting {
+    /// What there is to tell of it (S-07, S-12).
+    fn notice(&self, id: &Id) -> Option<Parts> {
+        if matches!(self.wish.topic, Topic::Resource(_)) {
+            return Some(notice(id, "notifications/resources/updated", Some(&self.name)));
+        }
+        let params = self.wish.last()?;
+        let text = std::str::from_utf8(&params).ok()?;
+        let object = Object::parse(text, Span::new(0, text.len())).ok()?;
+        let tag = format!("{{\"{SUBSCRIPTION_ID}\":{}}}", String::from_utf8_lossy(id.raw()));
+        let mut edits = Edits::new();
+        edits.replace(object.get(text, "taskId").ok()??, json_string(&self.name));
+        match object.get(text, "_meta").ok()? {
+            Some(meta) => edits.replace(meta, tag),
+            None => edits.append(&object, format!("\"_meta\":{tag}")),
+        }
+        Some(message::request(None, "notifications/tasks", edits.apply(&params, object.span)))
     }
 }
 

@@ -24,6 +24,7 @@ mod resolve;
 mod sheet;
 pub mod snapshot;
 mod state;
+mod tasks;
 pub mod view;
 
 pub use error::GatewayError;
@@ -84,26 +85,35 @@ pub struct Client {
 #[derive(Debug, Clone)]
 pub struct Outlet {
     notices: mpsc::Sender<Parts>,
-    admitted: Arc<Notify>,
+    /// `None`: nothing is to be decided.
+    admitted: Option<Arc<Notify>>,
 }
 
 impl Outlet {
     /// An outlet and its other end; `capacity` notices may wait.
     pub fn new(capacity: usize) -> (Self, mpsc::Receiver<Parts>) {
         let (sender, receiver) = mpsc::channel(capacity);
-        (Self { notices: sender, admitted: Arc::default() }, receiver)
+        (Self { notices: sender, admitted: None }, receiver)
+    }
+
+    /// The same for a call of a caller with grants: what resolves once it is decided that the call is allowed.
+    pub fn gated(mut self, call: &Call) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        self.admitted = (!call.rights.is_open()).then(Arc::default);
+        let admitted = self.admitted.clone();
+        let admission = async move {
+            if let Some(admitted) = admitted {
+                admitted.notified().await;
+            }
+        };
+        (self, admission)
     }
 
     /// Says that it is decided that the caller may do what it asked for. Until then nothing may be answered: inside
     /// an event stream there is no 403.
     fn admitted(&self) {
-        self.admitted.notify_one();
-    }
-
-    /// Resolves once that is said; for one waiter.
-    pub fn admission(&self) -> impl Future<Output = ()> + Send + use<> {
-        let admitted = Arc::clone(&self.admitted);
-        async move { admitted.notified().await }
+        if let Some(admitted) = &self.admitted {
+            admitted.notify_one();
+        }
     }
 
     /// Hands a notice over; when nobody wants notices it is dropped.
@@ -180,7 +190,7 @@ impl Gateway {
     }
 
     async fn run(&self, call: &Call, outlet: &Outlet, record: &mut Record) -> Result<Parts, GatewayError> {
-        if call.rights.is_open() || call.method == Method::Discover || call.method.lists().is_some() {
+        if call.method == Method::Discover || call.method.lists().is_some() {
             outlet.admitted();
         }
         match call.method {
@@ -193,6 +203,9 @@ impl Gateway {
             Method::ToolsCall | Method::PromptsGet => self.invoke(call, outlet, record).await,
             Method::ResourcesRead => self.read(call, outlet, record).await,
             Method::Complete => self.complete(call, outlet, record).await,
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
+                self.task(call, outlet, record).await
+            }
             // A stream, not a call: `listen` serves it.
             Method::Listen => Err(GatewayError::UnknownMethod),
         }

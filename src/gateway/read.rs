@@ -11,10 +11,10 @@ use super::resolve::join_walk;
 use super::state::Bound;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
-use crate::outbound::OutboundError;
+use crate::outbound::{OutboundError, Request};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
-use crate::protocol::method::Kind;
+use crate::protocol::method::{Kind, Method};
 
 impl Gateway {
     pub(super) async fn read(
@@ -31,26 +31,47 @@ impl Gateway {
         let server = &shelf.server;
         let decision = call.snapshot.decide_uri(&call.rights, &shelf, &uri);
         self.admit(call, decision, outlet, record)?;
-        let bound = Bound { call, server: &server.name, name: &uri, arguments: None };
+        let bound = Bound { call, server: &server.config, name: &uri, arguments: None };
         let keep = !is_retry(call);
         if let Some(kept) = shelf.reads.get(&call.principal.id, &uri).filter(|_| keep) {
             self.metrics.cache("reads", "hit");
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
-            let relay = Relay { call, bound: &bound, sealer: &self.sealer, native: &uri, kept: Some(hints) };
+            let (sealer, tasks) = (&self.sealer, self.task_seal(call));
+            let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
             return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
         }
         self.metrics.cache("reads", "miss");
         let epoch = shelf.reads.epoch();
         let mut request = self.request(call, Edits::new(), &bound)?;
-        request.name = Some(uri.clone().into_owned());
+        request.name = Request::name_value(&uri);
         let keep = keep.then_some((&*shelf, epoch));
         let errand = Errand { server, native: &uri, request, timeout: None, keep };
         self.converse(call, errand, &bound, outlet, record).await
     }
 
-    /// The one server that may be asked for a URI: the operator's globs, then what servers list, then their
-    /// templates; nobody else is asked, and none that this caller may not ask for it.
+    /// The one server that may be asked for a URI, and that this caller may ask for it; if the operator's lists admit
+    /// it: a template that may be seen must not lead to what may not.
     pub(super) async fn owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
+        let shelf = self.find_owner(call, uri).await?;
+        if shelf.server.config.resources.admits(uri) { Ok(shelf) } else { Err(unknown(uri)) }
+    }
+
+    /// The server a completion is for: the one that lists this very template, else the owner of the URI.
+    async fn reference_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
+        let listed = || {
+            let templates = self.known_view(call, Kind::Templates);
+            templates.route(uri, &call.rights).map(|route| Arc::clone(&route.shelf))
+        };
+        if let Some(shelf) = listed() {
+            return Ok(shelf);
+        }
+        // Asks the servers of which nothing is known yet.
+        let owner = self.owner(call, uri).await;
+        listed().map_or(owner, Ok)
+    }
+
+    /// The operator's globs, then what servers list, then their templates; nobody else is asked.
+    async fn find_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
         let all = &call.endpoint.members;
         let sees =
             |shelf: &&Arc<Shelf>| call.snapshot.decide_uri(&call.rights, shelf, uri) != Decision::Hidden;
@@ -68,7 +89,7 @@ impl Gateway {
         }
         Err(match missing {
             Some(error) => error.into(),
-            None => GatewayError::UnknownResource(uri.to_owned()),
+            None => unknown(uri),
         })
     }
 
@@ -80,7 +101,10 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<Arc<Shelf>, GatewayError> {
         record.asked(uri);
-        let found = self.owner(call, uri).await;
+        let found = match call.method {
+            Method::Complete => self.reference_owner(call, uri).await,
+            _ => self.owner(call, uri).await,
+        };
         let all = || call.endpoint.members.iter().collect::<Vec<_>>();
         match &found {
             Ok(shelf) => record.routed(&shelf.server.name, None),
@@ -97,8 +121,8 @@ impl Gateway {
     /// The owner among these servers by what is known now.
     fn known_owner(&self, call: &Call, uri: &str, among: &[&Arc<Shelf>]) -> Option<Arc<Shelf>> {
         if !call.endpoint.config.prefix {
-            // The endpoint is its server: whatever its operator admits.
-            return among.iter().find(|s| s.server.config.resources.admits(uri)).map(|s| Arc::clone(s));
+            // The endpoint is its server.
+            return among.first().map(|shelf| Arc::clone(shelf));
         }
         if let Some(shelf) = among.iter().find(|s| s.server.config.resource_uris.is_match(uri)) {
             return Some(Arc::clone(shelf));
@@ -150,6 +174,10 @@ fn literal_start(template: &str) -> Option<&str> {
     let authority_ends = rest.contains('/') || template == start || template[start.len()..].starts_with("{?");
     let named = !scheme.is_empty() && !rest.is_empty() && !rest.starts_with('/');
     (named && authority_ends).then_some(start)
+}
+
+fn unknown(uri: &str) -> GatewayError {
+    GatewayError::UnknownResource(uri.to_owned())
 }
 
 #[cfg(test)]

@@ -141,8 +141,8 @@ impl Record {
         self.metrics.request(method, self.server.as_deref().unwrap_or_default(), outcome, self.era);
         self.metrics.client_call(self.principal.client_label(), outcome);
         self.metrics.overhead(method, took.saturating_sub(self.waited));
-        if let Some(tool) = self.route.as_ref().and_then(|route| route.metrics.as_ref()) {
-            tool.record(outcome, took, bytes);
+        if let Some(route) = self.route.as_ref().filter(|_| self.method == Method::ToolsCall) {
+            route.metrics(&self.metrics).record(outcome, took, bytes);
         }
         tracing::debug!(
             method,

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::invoke::outcome_of;
 use super::state::Bound;
+use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};
 use crate::catalogue::hints::{Hints, Scope};
 use crate::config::Server as ServerConfig;
@@ -11,9 +12,9 @@ use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::message::{self, Received, RpcError};
-use crate::protocol::meta::{SERVER_INFO, level_rank};
+use crate::protocol::meta::{SERVER_INFO, TASKS, level_rank};
 use crate::protocol::method::Method;
-use crate::protocol::object::{Object, ObjectError, Span, string};
+use crate::protocol::object::{Object, ObjectError, Span, array, string};
 use crate::seal::Sealer;
 use crate::telemetry::Outcome;
 
@@ -23,6 +24,8 @@ pub(super) struct Relay<'a> {
     pub(super) bound: &'a Bound<'a>,
     pub(super) sealer: &'a Sealer,
     pub(super) native: &'a str,
+    /// For ids of tasks.
+    pub(super) tasks: TaskSeal<'a>,
     /// Hints of a read that was kept, instead of those in it.
     pub(super) kept: Option<Hints>,
 }
@@ -33,6 +36,18 @@ pub(super) struct Relayed {
     pub(super) outcome: Outcome,
     /// Complete reads: how long and for whom they hold.
     pub(super) hints: Option<Hints>,
+}
+
+/// Members that a result gets: `"key":value`, with commas between them.
+#[derive(Default)]
+struct Added(String);
+
+impl Added {
+    fn member(&mut self, key: &str, value: &str) {
+        self.0.reserve(key.len() + value.len() + 4);
+        let comma = if self.0.is_empty() { "" } else { "," };
+        self.0.extend([comma, "\"", key, "\":", value]);
+    }
 }
 
 impl Relay<'_> {
@@ -67,13 +82,13 @@ impl Relay<'_> {
         }
         let mut edits = Edits::new();
         if self.call.endpoint.config.prefix {
-            let server = self.bound.server;
+            let server = &*self.bound.server.name;
             match params.get(text, "logger").ok()? {
                 Some(span) => {
                     let logger = string(span.of(text)).unwrap_or_default();
                     edits.replace(span, json_string(&format!("{server}/{logger}")));
                 }
-                None => edits.append(params, &format!("\"logger\":{}", json_string(server))),
+                None => edits.append(params, format!("\"logger\":{}", json_string(server))),
             }
         }
         let params = edits.apply(&message.body, params.span);
@@ -92,23 +107,34 @@ impl Relay<'_> {
         let object = Object::parse(text, span).map_err(|_| MALFORMED)?;
         let get = |key: &str| object.get(text, key).map_err(|_| MALFORMED);
         let mut edits = Edits::new();
-        let mut added = Vec::new();
+        let mut added = Added::default();
         let mut hints = None;
+        let mut task = self.call.method.is_task();
         let result_type = get("resultType")?;
-        let asks =
-            match result_type.map(|span| string(span.of(text)).ok_or(MALFORMED)).transpose()?.as_deref() {
-                None => {
-                    added.push("\"resultType\":\"complete\"".to_owned());
-                    false
-                }
-                Some("complete") => false,
-                Some("input_required") if self.call.method.may_ask() => true,
-                Some(other) => {
-                    // No extension that we declare could have sent it (M-12).
-                    tracing::warn!(server = self.bound.server, result_type = other, "unknown resultType");
-                    return Err(MALFORMED);
-                }
-            };
+        let asks = match result_type
+            .map(|span| string(span.of(text)).ok_or(MALFORMED))
+            .transpose()?
+            .as_deref()
+        {
+            None => {
+                added.member("resultType", "\"complete\"");
+                false
+            }
+            Some("complete") => false,
+            Some("input_required") if self.call.method.may_ask() => true,
+            Some("task")
+                if self.call.method == Method::ToolsCall
+                    && declares(&self.call.client.capabilities, TASKS) =>
+            {
+                task = true;
+                false
+            }
+            Some(other) => {
+                // No extension that we declare could have sent it (M-12).
+                tracing::warn!(server = %self.bound.server.name, result_type = other, "unknown resultType");
+                return Err(MALFORMED);
+            }
+        };
         if asks {
             let state = get("requestState")?;
             if state.is_none() && get("inputRequests")?.is_none() {
@@ -117,14 +143,25 @@ impl Relay<'_> {
             let sealed = self.bound.seal(self.sealer, state.map(|span| span.of(text)))?;
             match state {
                 Some(span) => edits.replace(span, sealed),
-                None => added.push(format!("\"requestState\":{sealed}")),
+                None => added.member("requestState", &sealed),
             }
         } else if self.call.method == Method::ResourcesRead {
             hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
         }
+        if self.call.method == Method::Complete
+            && let Some(span) = get("completion")?
+        {
+            cap_values(text, span, &mut edits);
+        }
+        if task && let Some(span) = get("taskId")? {
+            let native = string(span.of(text)).ok_or(MALFORMED)?;
+            edits.replace(span, exposed_id(self.tasks, self.bound, self.native, &native));
+        } else if task && !self.call.method.is_task() {
+            return Err(MALFORMED);
+        }
         self.identify(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?;
-        if !added.is_empty() {
-            edits.append(&object, &added.join(","));
+        if !added.0.is_empty() {
+            edits.append(&object, added.0);
         }
         let is_error = get("isError")?.is_some_and(|span| span.of(text) == "true");
         let parts = edits.apply(body, object.span);
@@ -137,18 +174,22 @@ impl Relay<'_> {
         text: &str,
         object: &Object,
         edits: &mut Edits,
-        added: &mut Vec<String>,
+        added: &mut Added,
     ) -> Result<(), ObjectError> {
         let info = &self.call.snapshot.server_info;
-        let member = || format!("\"{SERVER_INFO}\":{}", String::from_utf8_lossy(info));
+        let member = || {
+            let mut member = Added::default();
+            member.member(SERVER_INFO, &String::from_utf8_lossy(info));
+            member.0
+        };
         let Some(span) = object.get(text, "_meta")? else {
-            added.push(format!("\"_meta\":{{{}}}", member()));
+            added.member("_meta", &format!("{{{}}}", member()));
             return Ok(());
         };
         match Object::parse(text, span) {
             Ok(meta) => match meta.get(text, SERVER_INFO)? {
                 Some(theirs) => edits.replace(theirs, info.clone()),
-                None => edits.append(&meta, &member()),
+                None => edits.append(&meta, member()),
             },
             Err(ObjectError::NotObject) => edits.replace(span, format!("{{{}}}", member())),
             Err(error) => return Err(error),
@@ -163,7 +204,7 @@ impl Relay<'_> {
         text: &str,
         object: &Object,
         edits: &mut Edits,
-        added: &mut Vec<String>,
+        added: &mut Added,
         server: &ServerConfig,
     ) -> Result<Hints, ObjectError> {
         let (ttl, scope) = (object.get(text, "ttlMs")?, object.get(text, "cacheScope")?);
@@ -185,7 +226,7 @@ impl Relay<'_> {
         for (key, span, value) in values {
             match span {
                 Some(span) => edits.replace(span, value),
-                None => added.push(format!("\"{key}\":{value}")),
+                None => added.member(key, &value),
             }
         }
         Ok(hints)
@@ -222,6 +263,26 @@ impl Relay<'_> {
                 GatewayError::Relayed(error)
             }
         }
+    }
+}
+
+/// Values a completion may have (M-84).
+const MOST_VALUES: usize = 100;
+
+/// Leaves the first values of a completion, and says that there are more; what is malformed stays as it is.
+fn cap_values(text: &str, completion: Span, edits: &mut Edits) {
+    let Ok(completion) = Object::parse(text, completion) else { return };
+    let Ok(Some(values)) = completion.get(text, "values") else { return };
+    let values = array(text, values).unwrap_or_default();
+    let (Some(kept), Some(last)) =
+        (values.get(MOST_VALUES - 1), values.get(MOST_VALUES..).and_then(<[_]>::last))
+    else {
+        return;
+    };
+    edits.replace(Span { start: kept.end, end: last.end }, Bytes::new());
+    match completion.get(text, "hasMore") {
+        Ok(Some(span)) => edits.replace(span, "true"),
+        _ => edits.append(&completion, "\"hasMore\":true"),
     }
 }
 

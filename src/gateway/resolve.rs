@@ -40,9 +40,17 @@ impl Gateway {
 
     /// All an endpoint has, of what is known now; nobody is asked.
     pub(super) fn known_view(&self, call: &Call, kind: Kind) -> Arc<View> {
+        self.view_now(&call.snapshot, &call.endpoint, kind)
+    }
+
+    /// The same, apart from a call.
+    pub(super) fn view_now(&self, snapshot: &Snapshot, endpoint: &Endpoint, kind: Kind) -> Arc<View> {
+        if let Some(view) = view::current(endpoint, kind) {
+            return view;
+        }
         let known: Vec<Option<Arc<Published>>> =
-            call.endpoint.members.iter().map(|shelf| shelf.known(kind)).collect();
-        view::view(&call.snapshot, &call.endpoint, kind, &known, &self.metrics)
+            endpoint.members.iter().map(|shelf| shelf.known(kind)).collect();
+        view::view(snapshot, endpoint, kind, &known, &self.metrics)
     }
 
     /// All an endpoint has of a kind, whoever asks, and the servers that did not answer. Servers are asked.

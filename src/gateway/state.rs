@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::request_digest;
 use super::{Call, GatewayError};
+use crate::config::Server as ServerConfig;
 use crate::protocol::items::json_string;
 use crate::protocol::object::string;
 use crate::seal::{Purpose, Sealer};
@@ -32,7 +33,7 @@ struct State {
 /// What a call asks of which server, for binding a state to it.
 pub(super) struct Bound<'a> {
     pub(super) call: &'a Call,
-    pub(super) server: &'a str,
+    pub(super) server: &'a ServerConfig,
     pub(super) name: &'a str,
     pub(super) arguments: Option<&'a str>,
 }
@@ -51,7 +52,7 @@ impl Bound<'_> {
             Some(None) => return Err(GatewayError::Internal("the server's requestState is no string")),
         };
         let state = State {
-            server: self.server.to_owned(),
+            server: self.server.name.clone(),
             principal: self.call.principal.id.to_string(),
             digest: self.digest(),
             expires: now() + LIFE.as_secs(),
@@ -70,7 +71,7 @@ impl Bound<'_> {
         let path = &self.call.endpoint.config.path;
         let plain = sealer.open(Purpose::State, path, &token).ok_or(REFUSED)?;
         let state: State = serde_json::from_slice(&plain).map_err(|_| REFUSED)?;
-        let fits = state.server == self.server
+        let fits = state.server == self.server.name
             && state.principal == *self.call.principal.id
             && state.digest == self.digest()
             && state.expires > now();

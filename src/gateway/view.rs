@@ -1,20 +1,25 @@
 //! Published catalogues → merged and named: finished bytes, where each exposed name leads, and who may go there.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use http::HeaderValue;
 
 use super::names::{List, Naming, on_endpoint};
 use super::sheet::Sheet;
 use super::snapshot::{Endpoint, Snapshot};
 use crate::catalogue::{Published, PublishedItem, Shelf};
 use crate::config::Server as ServerConfig;
+use crate::outbound::Request;
 use crate::policy::{GrantSet, Rights};
 use crate::protocol::items::{json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::ToolMetrics;
+
+/// Items of one list that the log names one by one; a list may have any number (`check` names them all).
+const MOST_TOLD: usize = 20;
 
 /// Everything one endpoint has of one kind. Names are the same for every caller; who sees what of it: [`Rights`].
 #[derive(Debug)]
@@ -51,14 +56,23 @@ pub struct Route {
     item: usize,
     /// The grants that give it to somebody.
     pub givers: GrantSet,
-    /// Metric handles, for tools.
-    pub metrics: Option<ToolMetrics>,
+    /// The native name as JSON text.
+    pub native_json: Bytes,
+    /// The native name as `Mcp-Name` says it.
+    pub native_header: Option<HeaderValue>,
+    /// Metric handles, for tools: made at the first call, since a server may list more tools than are ever called.
+    metrics: OnceLock<ToolMetrics>,
 }
 
 impl Route {
     /// The item.
     pub fn item(&self) -> &PublishedItem {
         &self.published.items[self.item]
+    }
+
+    /// The metric handles of this tool.
+    pub fn metrics(&self, metrics: &Metrics) -> &ToolMetrics {
+        self.metrics.get_or_init(|| metrics.tool(&self.shelf.server.name, &self.exposed))
     }
 
     /// The name its server uses.
@@ -79,6 +93,17 @@ impl View {
     pub fn route(&self, exposed: &str, rights: &Rights) -> Option<&Arc<Route>> {
         self.named(exposed).find(|route| rights.sees(&route.givers))
     }
+}
+
+/// The last view built, where it is of what is known now: what a call needs, and nothing is allocated.
+pub fn current(endpoint: &Endpoint, kind: Kind) -> Option<Arc<View>> {
+    let of_now = |view: &View| {
+        let members = &endpoint.members;
+        view.key.len() == members.len()
+            && view.key.iter().zip(members).all(|(id, shelf)| *id == shelf.known_id(kind))
+    };
+    let view = endpoint.views[kind as usize].load();
+    view.as_ref().filter(|view| of_now(view)).map(Arc::clone)
 }
 
 /// The view of these snapshots (one a member, in order): the last one built, where it is of the same.
@@ -122,19 +147,21 @@ fn build(
     for named in naming.named() {
         let (member, published) = listed[named.list];
         let shelf = &endpoint.members[member];
-        let server = &shelf.server.name;
+        let item = &published.items[named.item];
         let at = items.len();
         let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
         if known.first != at {
             known.more.push(at);
         }
         items.push(Arc::new(Route {
-            metrics: (kind == Kind::Tools).then(|| metrics.tool(server, &named.exposed)),
-            givers: snapshot.policy.givers(server, kind, &published.items[named.item].native),
+            metrics: OnceLock::new(),
+            givers: snapshot.policy.givers(&shelf.server.name, kind, &item.native),
             exposed: named.exposed.clone(),
             shelf: Arc::clone(shelf),
             published: Arc::clone(published),
             item: named.item,
+            native_json: json_string(&item.native).into(),
+            native_header: Request::name_value(&item.native),
         }));
     }
     let bytes: Vec<Bytes> = items.iter().map(|route| shown(kind, route)).collect();
@@ -185,15 +212,14 @@ fn report(
         if kind == Kind::Tools {
             metrics.clashes(server, naming.clashes(list) + naming.duplicates(list));
         }
-        for dropped in naming.dropped().iter().filter(|d| d.list == list) {
+        for dropped in naming.dropped().iter().filter(|d| d.list == list).take(MOST_TOLD) {
             let native = &published.items[dropped.item].native;
             let duplicate = dropped.duplicate;
             tracing::warn!(%server, item = %native, duplicate, "item dropped: its name is taken");
         }
-        for named in naming.named().iter().filter(|n| n.list == list) {
-            if let Some(reason) = named.changed {
-                tracing::info!(%server, exposed = %named.exposed, ?reason, "exposed name takes a hash");
-            }
+        let changed = naming.named().iter().filter(|n| n.list == list && n.changed.is_some());
+        for named in changed.take(MOST_TOLD) {
+            tracing::info!(%server, exposed = %named.exposed, reason = ?named.changed, "exposed name takes a hash");
         }
     }
 }

@@ -53,7 +53,8 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
     let Some(id) = call.envelope.id().cloned() else { return empty(StatusCode::ACCEPTED) };
     let listens = call.method == Method::Listen;
     let (outlet, mut notices) = Outlet::new(NOTICES);
-    let patience = patience(&outlet);
+    let (outlet, admission) = outlet.gated(&call);
+    let patience = patience(admission);
     let endpoint = Arc::clone(&call.endpoint);
     let finished = |result, id: &Id, as_event| finished((door, &endpoint), result, id, as_event);
     let mut running = start(door, call, outlet, held);
@@ -123,12 +124,10 @@ async fn running_without_notices(
 
 /// Resolves when an answer has taken long enough, and it is decided that the caller may have it: inside a stream
 /// there is no 403.
-fn patience(outlet: &Outlet) -> impl Future<Output = ()> + Send + use<> {
-    let (admission, over) = (outlet.admission(), Instant::now() + PATIENCE);
-    async move {
-        admission.await;
-        sleep_until(over).await;
-    }
+async fn patience(admission: impl Future<Output = ()>) {
+    let over = Instant::now() + PATIENCE;
+    admission.await;
+    sleep_until(over).await;
 }
 
 fn finished(

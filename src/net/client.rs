@@ -17,6 +17,7 @@ use url::Url;
 use super::body::Body;
 use super::connect::{Dialer, Wire, bracketed};
 use super::error::{ClientError, Stage, chain};
+use super::gate::{Gate, Gated};
 use super::h2;
 use super::lease::{Counted, DialPermit, Grant, H1, H2, Lease, Slot};
 use super::pool::{Dialect, Pool, Taken};
@@ -234,11 +235,12 @@ impl Client {
         let (sender, connection) =
             started.map_err(|error| ClientError::unsent(Stage::Connect, chain(&error)))?;
         let (closer, closed) = oneshot::channel();
+        let gate = Gate::default();
+        let mut connection = Gated::new(connection, &gate);
         self.tasks.spawn("http connection", async move {
             let _counted = counted;
-            let mut connection = std::pin::pin!(connection);
             let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
+                ended = &mut connection => ended,
                 polite = closed => match polite {
                     // The sender is gone too, so hyper says goodbye and ends.
                     Ok(()) => connection.await,
@@ -249,11 +251,11 @@ impl Client {
                 tracing::debug!(%error, "an HTTP/1.1 connection ended");
             }
         });
-        Ok(H1 { sender, closer })
+        Ok(H1 { sender, closer, gate })
     }
 
     async fn send_h1(&self, mut h1: H1, head: request::Parts, body: Parts) -> Result<Response<Body>, Failed> {
-        match h1.sender.try_send_request(Request::from_parts(head, Body::from(body))).await {
+        match h1.try_send(Request::from_parts(head, Body::from(body))).await {
             Ok(answer) => {
                 let lease = Lease::H1(h1, Arc::clone(&self.pool));
                 Ok(answer.map(|incoming| Body::pooled(incoming, lease)))
@@ -271,7 +273,7 @@ impl Client {
     async fn send_h2(&self, slot: Slot, head: request::Parts, body: Parts) -> Result<Response<Body>, Failed> {
         let kept = (head.clone(), body.clone());
         let request = Request::from_parts(self.head_h2(head), Body::from(body));
-        match slot.h2.sender.clone().try_send_request(request).await {
+        match slot.h2.try_send(request).await {
             Ok(answer) => Ok(answer.map(|incoming| Body::pooled(incoming, Lease::H2(slot)))),
             Err(mut refused) => {
                 let returned = refused.take_message().is_some();

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use super::body::Body;
 use super::error::{ClientError, Stage, chain};
+use super::gate::{Gate, Gated};
 use super::lease::{Counted, H2, MAX_STREAMS};
 use crate::tasks::Tasks;
 
@@ -77,7 +78,9 @@ where
         .handshake(io)
         .await
         .map_err(|error| ClientError::unsent(Stage::Connect, chain(&error)))?;
-    let h2 = Arc::new(H2::new(sender));
+    let gate = Gate::default();
+    let connection = Gated::new(connection, &gate);
+    let h2 = Arc::new(H2::new(sender, gate));
     let io = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     let (ready, settings) = oneshot::channel();
     let driver = Driver { connection, io, h2: Arc::downgrade(&h2), ready: Some(ready), counted, max: 0 };
@@ -88,7 +91,7 @@ where
 }
 
 struct Driver<T: Read + Write + Unpin + Send + 'static> {
-    connection: http2::Connection<T, Body, Beside>,
+    connection: Gated<http2::Connection<T, Body, Beside>>,
     io: Option<BoxFuture<'static, ()>>,
     /// Weak: the connection ends when the pool and all calls have let go of it.
     h2: std::sync::Weak<H2>,
@@ -130,7 +133,7 @@ impl<T: Read + Write + Unpin + Send + 'static> Driver<T> {
     }
 
     fn note_settings(&mut self) {
-        let max = self.connection.current_max_send_streams();
+        let max = self.connection.get().map_or(0, http2::Connection::current_max_send_streams);
         if max == self.max {
             return;
         }

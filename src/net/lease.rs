@@ -4,17 +4,23 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-use hyper::client::conn::{http1, http2};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1, http2};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::body::Body;
 use super::error::ClientError;
+use super::gate::Gate;
 use super::pool::{Dialect, Pool, Shared, State};
 
 /// Streams we open on one HTTP/2 connection at most, whatever the server allows: together with the window
 /// sizes of `h2.rs` it makes sure that streams nobody reads can't use up the connection's window.
 pub(super) const MAX_STREAMS: usize = 128;
+
+/// An answer, or the reason and with it the request if that was not sent.
+type Sent = Result<Response<Incoming>, TrySendError<Request<Body>>>;
 
 /// An HTTP/1.1 connection that belongs to nobody else. Dropping it closes the socket.
 #[derive(Debug)]
@@ -22,9 +28,16 @@ pub(super) struct H1 {
     pub(super) sender: http1::SendRequest<Body>,
     /// Its drop tells the task that drives the connection to stop at once; a message, to end it politely.
     pub(super) closer: oneshot::Sender<()>,
+    pub(super) gate: Gate,
 }
 
 impl H1 {
+    /// Hands a request to the connection.
+    pub(super) fn try_send(&mut self, request: Request<Body>) -> impl Future<Output = Sent> + use<> {
+        let _held = self.gate.hold();
+        self.sender.try_send_request(request)
+    }
+
     pub(super) fn retire(self) {
         // A refused message means that the connection has ended already.
         let _ = self.closer.send(());
@@ -41,11 +54,20 @@ pub(super) struct H2 {
     pub(super) closed: AtomicBool,
     /// Streams of ours that have not ended; changed under the pool's lock.
     pub(super) active: AtomicUsize,
+    gate: Gate,
 }
 
 impl H2 {
-    pub(super) fn new(sender: http2::SendRequest<Body>) -> Self {
-        Self { sender, max: AtomicUsize::new(0), closed: AtomicBool::new(false), active: AtomicUsize::new(0) }
+    pub(super) fn new(sender: http2::SendRequest<Body>, gate: Gate) -> Self {
+        let (max, active) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { sender, max, closed: AtomicBool::new(false), active, gate }
+    }
+
+    /// Hands a request to the connection.
+    pub(super) fn try_send(&self, request: Request<Body>) -> impl Future<Output = Sent> + use<> {
+        let mut sender = self.sender.clone();
+        let _held = self.gate.hold();
+        sender.try_send_request(request)
     }
 
     pub(super) fn is_closed(&self) -> bool {

@@ -7,6 +7,7 @@ mod clock;
 mod connect;
 mod error;
 pub mod fetch;
+mod gate;
 mod h2;
 mod lease;
 pub mod listener;

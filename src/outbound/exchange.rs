@@ -72,6 +72,20 @@ impl CancelGuard {
         Self { server, peer, id, armed: true }
     }
 
+    /// The request's id as JSON text.
+    fn text<'b>(&self, buffer: &'b mut [u8; 20]) -> &'b [u8] {
+        let mut at = buffer.len();
+        let mut rest = self.id;
+        loop {
+            at -= 1;
+            buffer[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                return &buffer[at..];
+            }
+        }
+    }
+
     pub(super) fn disarm(mut self) {
         self.armed = false;
     }
@@ -144,7 +158,9 @@ impl Exchange {
     }
 
     fn accept(&mut self, message: Received) -> Result<Option<Message>, OutboundError> {
-        let own = |id: &[u8]| id == self.guard.id.to_string().as_bytes();
+        let mut buffer = [0; 20];
+        let number = self.guard.text(&mut buffer);
+        let own = |id: &[u8]| id == number;
         match &message.kind {
             ReceivedKind::Result { id, result } if own(id) => {
                 let result = *result;

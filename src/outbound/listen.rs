@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
+use bytes::Bytes;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout};
 
 use super::error::{Failure, OutboundError};
-use super::link::http::HttpLink;
 use super::link::stdio::{Connection, Inbox};
 use super::request::Request;
 use super::server::{Peer, Server, Transport};
 use super::wire::Wire;
 use super::{legacy, modern};
-use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
 use crate::protocol::message::{Received, ReceivedKind};
-use crate::protocol::meta::SUBSCRIPTION_ID;
+use crate::protocol::meta::{SUBSCRIPTION_ID, TASKS};
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, string};
 use crate::protocol::version::Era;
@@ -29,6 +27,8 @@ pub struct Filter {
     pub lists: Vec<Kind>,
     /// Resources whose updates are wanted.
     pub uris: Vec<String>,
+    /// Tasks whose state is wanted, by native id.
+    pub tasks: Vec<String>,
 }
 
 /// Something changed at the server.
@@ -38,6 +38,8 @@ pub enum Notice {
     Changed(Kind),
     /// A resource.
     Updated(String),
+    /// A task, by native id, with the notice's `params`.
+    Task(String, Bytes),
 }
 
 /// Why there is no stream.
@@ -55,14 +57,23 @@ pub struct Listen {
     server: Arc<Server>,
     peer: Arc<Peer>,
     source: Source,
-    /// Resources the server agreed to tell about.
-    pub uris: Vec<String>,
+    /// What the server agreed to tell about.
+    pub agreed: Agreed,
     /// Its own wish for the pause before the stream is opened again.
     pub retry: Option<Duration>,
 }
 
+/// Single things a server agreed to tell about.
+#[derive(Debug, Clone, Default)]
+pub struct Agreed {
+    /// Resources.
+    pub uris: Vec<String>,
+    /// Tasks, by native id.
+    pub tasks: Vec<String>,
+}
+
 #[derive(Debug)]
-enum Source {
+pub(super) enum Source {
     /// The body of an HTTP answer. Modern: the id every message is tagged with.
     Stream(Box<Wire>, Option<u64>),
     /// A child's output. Modern: our listen request, whose answer is the end.
@@ -72,7 +83,7 @@ enum Source {
 /// A stream on which nothing was heard for so long, comments included, is taken for dead.
 const DEAF: Duration = Duration::from_secs(300);
 /// How long an acknowledgement may take (S-24).
-const ACK: Duration = Duration::from_secs(10);
+pub(super) const ACK: Duration = Duration::from_secs(10);
 
 impl Server {
     /// Opens the stream of what the server says outside of calls.
@@ -82,18 +93,18 @@ impl Server {
             (Era::Modern, ..) => self.listen_modern(&peer, filter).await,
             (Era::Legacy, Transport::Http(link), _) => self.listen_get(&peer, link).await,
             (Era::Legacy, Transport::Stdio(_), Some(connection)) => {
-                Ok((Source::Child(self.overheard(), connection.clone(), None), Vec::new()))
+                Ok((Source::Child(self.overheard(), connection.clone(), None), Agreed::default()))
             }
             (Era::Legacy, Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
         };
-        let (source, mut uris) = opened?;
+        let (source, mut agreed) = opened?;
         if peer.era == Era::Legacy {
-            uris = self.subscribe(&peer, &filter.uris).await;
+            agreed.uris = self.subscribe(&peer, &filter.uris).await;
         }
-        Ok(Listen { server: Arc::clone(self), peer, source, uris, retry: None })
+        Ok(Listen { server: Arc::clone(self), peer, source, agreed, retry: None })
     }
 
-    fn no_listen(&self, failure: Failure) -> NoListen {
+    pub(super) fn no_listen(&self, failure: Failure) -> NoListen {
         NoListen::Failed(self.error(failure, true))
     }
 
@@ -101,15 +112,23 @@ impl Server {
         self: &Arc<Self>,
         peer: &Arc<Peer>,
         filter: &Filter,
-    ) -> Result<(Source, Vec<String>), NoListen> {
+    ) -> Result<(Source, Agreed), NoListen> {
         let lists = filter.lists.iter().filter_map(|kind| Some(format!("\"{}\":true", flag(*kind)?)));
         let mut wanted: Vec<String> = lists.collect();
         if !filter.uris.is_empty() {
             let uris: Vec<String> = filter.uris.iter().map(|uri| json_string(uri)).collect();
             wanted.push(format!("\"resourceSubscriptions\":[{}]", uris.join(",")));
         }
+        if !filter.tasks.is_empty() {
+            let ids: Vec<String> = filter.tasks.iter().map(|id| json_string(id)).collect();
+            wanted.push(format!("\"taskIds\":[{}]", ids.join(",")));
+        }
         let params = format!("{{\"notifications\":{{{}}}}}", wanted.join(","));
-        let request = Request::own(Method::Listen, params).map_err(|_| NoListen::NotOffered)?;
+        let mut request = Request::own(Method::Listen, params).map_err(|_| NoListen::NotOffered)?;
+        if !filter.tasks.is_empty() {
+            // The one capability that this stream can honour (S-25).
+            request.hop.capabilities = format!("{{\"extensions\":{{\"{TASKS}\":{{}}}}}}");
+        }
         let id = self.next_id();
         let body = modern::body(&request, id, &peer.version, &self.client_info);
         let opened = timeout(ACK, async {
@@ -118,8 +137,8 @@ impl Server {
                     let headers = modern::headers(&request, &peer.version);
                     let answer = link.post(headers, body).await.map_err(|(f, _)| self.no_listen(f))?;
                     let mut wire = Wire::http(answer);
-                    let uris = self.acknowledged(&mut wire, id).await?;
-                    Ok((Source::Stream(Box::new(wire), Some(id)), uris))
+                    let agreed = self.acknowledged(&mut wire, id).await?;
+                    Ok((Source::Stream(Box::new(wire), Some(id)), agreed))
                 }
                 (Transport::Stdio(_), Some(connection)) => {
                     let mut overheard = self.overheard();
@@ -127,9 +146,9 @@ impl Server {
                     let sent = connection.send(&body).await;
                     sent.map_err(|_| self.no_listen(Failure::Exited))?;
                     let mut wire = Wire::Stdio(inbox);
-                    let uris = self.acknowledged_child(&mut wire, &mut overheard, id).await?;
+                    let agreed = self.acknowledged_child(&mut wire, &mut overheard, id).await?;
                     let Wire::Stdio(inbox) = wire else { return Err(NoListen::NotOffered) };
-                    Ok((Source::Child(overheard, connection.clone(), Some((id, inbox))), uris))
+                    Ok((Source::Child(overheard, connection.clone(), Some((id, inbox))), agreed))
                 }
                 (Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
             }
@@ -138,7 +157,7 @@ impl Server {
     }
 
     /// Waits for the acknowledgement: the first message of our subscription (S-03, S-24).
-    async fn acknowledged(&self, wire: &mut Wire, id: u64) -> Result<Vec<String>, NoListen> {
+    async fn acknowledged(&self, wire: &mut Wire, id: u64) -> Result<Agreed, NoListen> {
         loop {
             let message = wire.next().await.map_err(|failure| self.not_open(failure))?;
             match &message.kind {
@@ -146,8 +165,8 @@ impl Server {
                     return Err(self.refused(&message));
                 }
                 _ => {
-                    if let Some(uris) = acknowledgement(&message, id) {
-                        return Ok(uris);
+                    if let Some(agreed) = acknowledgement(&message, id) {
+                        return Ok(agreed);
                     }
                 }
             }
@@ -159,7 +178,7 @@ impl Server {
         wire: &mut Wire,
         overheard: &mut broadcast::Receiver<Arc<Received>>,
         id: u64,
-    ) -> Result<Vec<String>, NoListen> {
+    ) -> Result<Agreed, NoListen> {
         loop {
             tokio::select! {
                 answer = wire.next() => {
@@ -167,8 +186,8 @@ impl Server {
                     return Err(self.refused(&message));
                 }
                 heard = overheard.recv() => match heard {
-                    Ok(message) => if let Some(uris) = acknowledgement(&message, id) {
-                        return Ok(uris);
+                    Ok(message) => if let Some(agreed) = acknowledgement(&message, id) {
+                        return Ok(agreed);
                     },
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return Err(self.no_listen(Failure::Exited)),
@@ -191,65 +210,6 @@ impl Server {
             failure => self.no_listen(failure),
         }
     }
-
-    async fn listen_get(&self, peer: &Arc<Peer>, link: &HttpLink) -> Result<(Source, Vec<String>), NoListen> {
-        let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
-        let answer = match timeout(ACK, link.get(headers)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err((failure, _))) => return Err(self.no_listen(failure)),
-            // Some servers hold the headers back until there is something to say; those cannot be told from
-            // dead ones, so their stream is not counted on.
-            Err(_) => return Err(NoListen::NotOffered),
-        };
-        let has_session = peer.session.as_ref().is_some_and(|session| session.id.is_some());
-        match answer.status.as_u16() {
-            200 if answer.is_stream() => Ok((Source::Stream(Box::new(Wire::http(answer)), None), Vec::new())),
-            404 if has_session && self.is_current(peer) => {
-                self.forget(peer);
-                Err(self.no_listen(Failure::Status(404)))
-            }
-            status @ 500..=599 => Err(self.no_listen(Failure::Status(status))),
-            // 405 says so; whatever else it is, it is no stream (F-008).
-            _ => Err(NoListen::NotOffered),
-        }
-    }
-
-    /// Subscribes a legacy server's resources; those it refused are left out.
-    async fn subscribe(self: &Arc<Self>, peer: &Arc<Peer>, uris: &[String]) -> Vec<String> {
-        let mut agreed = Vec::new();
-        for uri in uris {
-            if self.tell_subscription(peer, "resources/subscribe", uri).await {
-                agreed.push(uri.clone());
-            }
-        }
-        agreed
-    }
-
-    async fn tell_subscription(self: &Arc<Self>, peer: &Arc<Peer>, method: &str, uri: &str) -> bool {
-        let id = self.next_id();
-        let params = format!("{{\"uri\":{}}}", json_string(uri));
-        let body = crate::protocol::message::request(Some(&Id::number(id)), method, params);
-        let headers: HeaderMap = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
-        let asked = async {
-            let mut wire = match (&self.transport, &peer.connection) {
-                (Transport::Http(link), _) => Wire::http(link.post(headers, body).await.ok()?),
-                (Transport::Stdio(_), Some(connection)) => {
-                    let inbox = connection.open(id);
-                    connection.send(&body).await.ok()?;
-                    Wire::Stdio(inbox)
-                }
-                _ => return None,
-            };
-            loop {
-                match wire.next().await.ok()?.kind {
-                    ReceivedKind::Result { .. } => return Some(()),
-                    ReceivedKind::Error { .. } => return None,
-                    _ => {}
-                }
-            }
-        };
-        matches!(timeout(ACK, asked).await, Ok(Some(())))
-    }
 }
 
 impl Listen {
@@ -269,22 +229,14 @@ impl Listen {
         let server = Arc::clone(&self.server);
         loop {
             let message = match &mut self.source {
-                Source::Stream(wire, _) => {
-                    let next = timeout(DEAF, wire.next()).await;
-                    if let Wire::Http(answer, _) = &**wire {
-                        self.retry = answer.retry.or(self.retry);
-                        if next.is_err() && answer.heard + DEAF > Instant::now() {
-                            continue;
-                        }
-                    }
-                    next.map_err(|_| server.error(Failure::Timeout(DEAF), true))?
-                        .map_err(|failure| server.error(failure, true))?
-                }
+                Source::Stream(wire, _) => match hear(wire, &mut self.retry).await {
+                    Some(heard) => heard.map_err(|failure| server.error(failure, true))?,
+                    None => continue,
+                },
                 Source::Child(overheard, connection, listen) => {
-                    match overhear(overheard, connection, listen.as_mut().map(|(_, inbox)| inbox)).await {
-                        Some(message) => (*message).clone(),
-                        None => return Err(server.error(Failure::Exited, true)),
-                    }
+                    let inbox = listen.as_mut().map(|(_, inbox)| inbox);
+                    let heard = overhear(overheard, connection, inbox).await;
+                    (*heard.ok_or_else(|| server.error(Failure::Exited, true))?).clone()
                 }
             };
             match &message.kind {
@@ -332,6 +284,11 @@ impl Listen {
                 let uri = params?.get(text, "uri").ok()??;
                 Some(Notice::Updated(string(uri.of(text))?.into_owned()))
             }
+            "notifications/tasks" => {
+                let (text, params) = (message.text(), params?);
+                let id = string(params.get(text, "taskId").ok()??.of(text))?.into_owned();
+                Some(Notice::Task(id, message.body.slice(params.span.range())))
+            }
             _ => None,
         }
     }
@@ -344,6 +301,18 @@ impl Drop for Listen {
             self.server.post_later(&self.peer, "cancel", legacy::cancelled(*id));
         }
     }
+}
+
+/// The next message of a stream; `None` after a silence in which comments came.
+async fn hear(wire: &mut Wire, retry: &mut Option<Duration>) -> Option<Result<Received, Failure>> {
+    let next = timeout(DEAF, wire.next()).await;
+    if let Wire::Http(answer, _) = wire {
+        *retry = answer.retry.or(*retry);
+        if next.is_err() && answer.heard + DEAF > Instant::now() {
+            return None;
+        }
+    }
+    Some(next.unwrap_or(Err(Failure::Timeout(DEAF))))
 }
 
 /// The next message a child says outside of calls, or the answer that ends our listen request.
@@ -366,18 +335,20 @@ async fn overhear(
     }
 }
 
-/// The URIs of an acknowledgement of subscription `id`.
-fn acknowledgement(message: &Received, id: u64) -> Option<Vec<String>> {
+/// What an acknowledgement of subscription `id` agrees to.
+fn acknowledgement(message: &Received, id: u64) -> Option<Agreed> {
     let ReceivedKind::Notification { method, params: Some(params) } = &message.kind else { return None };
     if &**method != "notifications/subscriptions/acknowledged" || !tagged(message, Some(params), id) {
         return None;
     }
     let text = message.text();
     let honoured = params.get(text, "notifications").ok().flatten();
-    let honoured = honoured.and_then(|span| Object::parse(text, span).ok());
-    let uris = honoured.and_then(|object| object.get(text, "resourceSubscriptions").ok().flatten());
-    let uris = uris.and_then(|span| serde_json::from_str(span.of(text)).ok());
-    Some(uris.unwrap_or_default())
+    let honoured = honoured.and_then(|span| Object::parse(text, span).ok()).unwrap_or_default();
+    let strings = |key: &str| -> Vec<String> {
+        let list = honoured.get(text, key).ok().flatten();
+        list.and_then(|span| serde_json::from_str(span.of(text)).ok()).unwrap_or_default()
+    };
+    Some(Agreed { uris: strings("resourceSubscriptions"), tasks: strings("taskIds") })
 }
 
 /// Whether a message carries our subscription's id.

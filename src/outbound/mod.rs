@@ -23,7 +23,7 @@ pub mod wire;
 
 pub use error::{Failure, OutboundError};
 pub use exchange::{Exchange, Message};
-pub use listen::{Filter, Listen, NoListen, Notice};
+pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
 
@@ -110,7 +110,7 @@ impl Servers {
                 let credentials = credential_headers(&server.credentials);
                 let budget = self.budget.clone();
                 let link = HttpLink::new(client, url, &credentials, budget, server.max_result);
-                Transport::Http(link.map_err(failed)?)
+                Transport::Http(Box::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::protocol::meta::TASKS;
 use crate::protocol::method::{Kind, Method};
 
 /// Capabilities and texts of one server.
@@ -51,6 +52,11 @@ impl Offer {
         self.has(kind.capability())
     }
 
+    /// The settings of an extension it offers.
+    pub fn extension(&self, id: &str) -> Option<&Value> {
+        self.extensions.get(id).filter(|settings| settings.is_object())
+    }
+
     /// Whether it tells about changes of lists of this kind.
     pub fn tells_changes(&self, kind: Kind) -> bool {
         self.flag(kind.capability(), "listChanged")
@@ -73,6 +79,7 @@ impl Offer {
             Method::PromptsList | Method::PromptsGet => self.has("prompts"),
             Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => self.has("resources"),
             Method::Complete => self.has("completions"),
+            Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => self.extension(TASKS).is_some(),
         }
     }
 }

@@ -80,7 +80,7 @@ async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verd
     };
     let body = modern::body(&request, id, MODERN, &server.client_info);
     let accepted = AtomicBool::new(connection.is_some());
-    let asked = ask(server, connection, id, modern::headers(&request, MODERN), body, &accepted);
+    let asked = ask(server, connection, id, (modern::headers(&request, MODERN), body), &accepted);
     match tokio::time::timeout(server.config.probe_timeout, asked).await {
         Ok((answer, status, _)) => judge(answer, status),
         // A stream or process that stays silent is a legacy one that ignores us; nothing at all is no verdict.
@@ -94,8 +94,7 @@ async fn ask(
     server: &Arc<Server>,
     connection: Option<&Connection>,
     id: u64,
-    headers: HeaderMap,
-    body: Parts,
+    (headers, body): (HeaderMap, Parts),
     accepted: &AtomicBool,
 ) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
     let (mut wire, headers) = match (&server.transport, connection) {
@@ -130,7 +129,15 @@ async fn ask(
     }
 }
 
+/// Statuses that say nothing of the era, whatever the body: redirects, "not now", trouble.
+const fn is_no_verdict(status: u16) -> bool {
+    matches!(status, 300..=399 | 408 | 429 | 500..=599)
+}
+
 fn judge(answer: Result<Received, Failure>, status: Option<u16>) -> Verdict {
+    if let Some(status) = status.filter(|status| is_no_verdict(*status)) {
+        return Verdict::Failed(Failure::Status(status));
+    }
     match answer {
         Ok(message) => match &message.kind {
             ReceivedKind::Result { result, .. } => match Offer::read(result.of(message.text())) {
@@ -143,8 +150,6 @@ fn judge(answer: Result<Received, Failure>, status: Option<u16>) -> Verdict {
             ReceivedKind::Error { error, .. } => judge_error(error),
             _ => Verdict::Legacy,
         },
-        Err(Failure::Status(code @ 300..=399)) => Verdict::Failed(Failure::Status(code)),
-        Err(Failure::Status(code @ 500..=599)) => Verdict::Failed(Failure::Status(code)),
         Err(Failure::Status(_) | Failure::Malformed(_)) => Verdict::Legacy,
         // A 2xx whose body is empty (202) or ends without an answer: it did not understand the question.
         Err(Failure::Unavailable(_)) if status.is_some_and(|s| (200..300).contains(&s)) => Verdict::Legacy,
@@ -178,7 +183,7 @@ pub async fn shake_hands(
     let id = server.next_id();
     let body = legacy::initialize(id, &server.client_info);
     let accepted = AtomicBool::new(false);
-    let asked = ask(server, connection.as_ref(), id, HeaderMap::new(), body, &accepted);
+    let asked = ask(server, connection.as_ref(), id, (HeaderMap::new(), body), &accepted);
     let limit = server.config.probe_timeout;
     let (answer, _, headers) =
         tokio::time::timeout(limit, asked).await.map_err(|_| server.error(Failure::Timeout(limit), true))?;

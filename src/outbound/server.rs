@@ -29,7 +29,7 @@ use crate::telemetry::Metrics;
 #[derive(Debug)]
 pub enum Transport {
     /// Streamable HTTP.
-    Http(HttpLink),
+    Http(Box<HttpLink>),
     /// A child process.
     Stdio(StdioLink),
 }

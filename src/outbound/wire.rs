@@ -86,13 +86,12 @@ fn split(frame: &Bytes) -> Option<Vec<Bytes>> {
 }
 
 impl Wire {
-    /// Whether a refusal's body speaks of a session; the body is consumed, so only ask to send again.
-    pub async fn mentions_session(&mut self) -> bool {
-        let Self::Http(answer, queue) = self else { return false };
-        let Ok(Some(body)) = answer.next().await else { return false };
-        let found = String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
-        queue.push_back(body);
-        found
+    /// The body of a refusal, which [`Wire::next`] then still reads.
+    pub async fn peek(&mut self) -> Option<Bytes> {
+        let Self::Http(answer, queue) = self else { return None };
+        let body = answer.next().await.ok()??;
+        queue.push_back(body.clone());
+        Some(body)
     }
 }
 

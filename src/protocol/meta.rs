@@ -16,6 +16,10 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// `_meta` key that ties a message to its listen request (S-04).
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// The tasks extension.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+/// The MCP Apps extension.
+pub const UI: &str = "io.modelcontextprotocol/ui";
 /// `_meta` key under which progress is asked for (M-50).
 pub const PROGRESS_TOKEN: &str = "progressToken";
 

@@ -23,6 +23,12 @@ pub enum Method {
     Complete,
     /// `subscriptions/listen`
     Listen,
+    /// `tasks/get` (tasks extension)
+    TasksGet,
+    /// `tasks/update` (tasks extension)
+    TasksUpdate,
+    /// `tasks/cancel` (tasks extension)
+    TasksCancel,
 }
 
 /// What a catalogue holds, one list each.
@@ -91,7 +97,7 @@ impl Kind {
 
 impl Method {
     /// Every method of the table.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Discover,
         Self::ToolsList,
         Self::ToolsCall,
@@ -102,6 +108,9 @@ impl Method {
         Self::ResourcesRead,
         Self::Complete,
         Self::Listen,
+        Self::TasksGet,
+        Self::TasksUpdate,
+        Self::TasksCancel,
     ];
 
     /// The name on the wire, also the metric label.
@@ -117,6 +126,9 @@ impl Method {
             Self::ResourcesRead => "resources/read",
             Self::Complete => "completion/complete",
             Self::Listen => "subscriptions/listen",
+            Self::TasksGet => "tasks/get",
+            Self::TasksUpdate => "tasks/update",
+            Self::TasksCancel => "tasks/cancel",
         }
     }
 
@@ -130,6 +142,7 @@ impl Method {
         match self {
             Self::ToolsCall | Self::PromptsGet => Some("name"),
             Self::ResourcesRead => Some("uri"),
+            Self::TasksGet | Self::TasksUpdate | Self::TasksCancel => Some("taskId"),
             _ => None,
         }
     }
@@ -141,12 +154,25 @@ impl Method {
 
     /// Whether the gateway may send it again by itself after a broken stream (H-65).
     pub const fn repeatable(self) -> bool {
-        !matches!(self, Self::ToolsCall | Self::Listen)
+        !matches!(self, Self::ToolsCall | Self::Listen | Self::TasksUpdate | Self::TasksCancel)
     }
 
     /// Whether its complete results carry `ttlMs` and `cacheScope` (L-10).
     pub const fn cacheable(self) -> bool {
-        !matches!(self, Self::ToolsCall | Self::PromptsGet | Self::Complete | Self::Listen)
+        matches!(
+            self,
+            Self::Discover
+                | Self::ToolsList
+                | Self::PromptsList
+                | Self::ResourcesList
+                | Self::TemplatesList
+                | Self::ResourcesRead
+        )
+    }
+
+    /// Whether it belongs to the tasks extension.
+    pub const fn is_task(self) -> bool {
+        matches!(self, Self::TasksGet | Self::TasksUpdate | Self::TasksCancel)
     }
 
     /// The kind of list it returns.

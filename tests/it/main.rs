@@ -3,15 +3,29 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
+#![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
+mod allowed;
 mod auth;
 mod bounds;
+mod cancel;
 mod capabilities;
 mod check;
 mod door;
 mod downstream;
 mod errors;
+mod fidelity;
 mod headers;
+mod hostile;
+mod isolation;
+mod legacy_http;
+mod lists;
+mod many;
+mod names;
+mod pages;
 mod params;
+mod probing;
+mod rounds;
 mod smoke;
+mod streams;
 mod support;

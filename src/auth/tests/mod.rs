@@ -101,7 +101,7 @@ impl Script {
 
 /// An authenticator whose only issuer is a script.
 pub(super) fn authenticator(auth: &Auth, script: &Arc<Script>) -> Authenticator {
-    let keys = auth.issuers.iter().map(|issuer| script.keys(&issuer.issuer)).collect();
+    let keys = auth.issuers.iter().map(|issuer| Arc::new(script.keys(&issuer.issuer))).collect();
     Authenticator::over(auth, keys, None, Arc::new(Metrics::new().unwrap()))
 }
 

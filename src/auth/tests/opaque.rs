@@ -148,3 +148,23 @@ async fn a_24_answers_are_kept_and_silence_is_not() {
     assert_eq!(sibling.unwrap_err(), Reason::Audience);
     assert!(gate.verify("good", RESOURCE, super::super::seconds_now()).await.is_ok());
 }
+
+/// A new configuration keeps what is known of issuers that have not changed.
+#[tokio::test]
+async fn keys_survive_another_configuration() {
+    let (server, gate) = started(|_| String::new()).await;
+    let key = Signer::ed("k");
+    server.publish(&[&key]);
+    gate.warm();
+    let token = key.token(&claims(json!({ "iss": server.url })));
+    assert!(verdict(&gate, &token).await.is_ok());
+    let text = |more: &str| format!("[auth]\n{more}\n[[auth.issuer]]\nissuer = \"{}\"\n", server.url);
+    let tasks = Tasks::new();
+    let next = gate.renewed(&parse(&text("required_scopes = [\"mcp:use\"]")), &tasks).unwrap();
+    let other = text("") + &format!("jwks_url = \"{}/keys\"", server.url);
+    let moved = gate.renewed(&parse(&other), &tasks).unwrap();
+    server.state.broken.store(true, Ordering::SeqCst);
+    assert!(verdict(&next, &token).await.is_ok());
+    assert_eq!(server.fetches(), 1);
+    assert_eq!(verdict(&moved, &token).await.unwrap_err(), Reason::KeysUnavailable);
+}

@@ -71,7 +71,7 @@ pub(super) fn modern(message: &Envelope, headers: Option<&HeaderMap>, serves: Er
             named(message, headers, field)?;
         }
     }
-    if method.is_none() {
+    if method.is_none_or(Method::is_task) {
         return Err(Fault::new(code::METHOD_NOT_FOUND, "no such method"));
     }
     Ok(())

@@ -43,14 +43,15 @@ fn plays_the_executable() {
     std::process::exit(failure.code().into());
 }
 
-/// A script that hands its words to the test above.
+/// A script that hands its words to the test above; as root with groups that a change of user must leave behind.
 fn executable() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let words = dir.path().join("words").display().to_string();
     let tests = std::env::current_exe().unwrap().display().to_string();
+    let groups = if Uid::effective().is_root() { "setpriv --groups=7,8" } else { "" };
     let script = format!(
         "#!/bin/sh\nprintf '%s\\0' \"$@\" > '{words}'\n\
-         {WORDS}='{words}' exec '{tests}' -q --exact cli::exec::tests::plays_the_executable --nocapture\n"
+         {WORDS}='{words}' exec {groups} '{tests}' -q --exact cli::exec::tests::plays_the_executable --nocapture\n"
     );
     let path = dir.path().join("gatehouse");
     std::fs::write(&path, script).unwrap();

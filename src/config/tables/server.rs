@@ -15,6 +15,7 @@ use super::super::values::{
 use super::super::{Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, Target};
 use super::ServerEntry;
 use super::credentials::credentials;
+use super::words;
 
 /// `server.probe_timeout` over HTTP.
 const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -94,6 +95,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         ttl: table.get("ttl", duration),
         cache_public: table.or("cache_scope", choice(&[("private", false), ("public", true)]), false),
         expose_errors: table.or("expose_errors", boolean, false),
+        extensions: table.or("extensions", |node| words(node, text), []),
         tools: head.tools,
         prompts: table.inner("prompts", filter),
         resources,

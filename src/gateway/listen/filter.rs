@@ -1,34 +1,28 @@
 //! What a client asks to be told of: the filter of `subscriptions/listen` (S-01).
 
+use crate::gateway::tasks::{declares, undeclared};
 use crate::gateway::{Call, GatewayError};
-use crate::protocol::code;
-use crate::protocol::message::RpcError;
+use crate::protocol::meta::TASKS;
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span, array, string};
 
 /// Resources one stream may watch (S-42).
-const MOST_URIS: usize = 256;
-/// The tasks extension: watching tasks needs it declared (S-12).
-const TASKS: &str = "io.modelcontextprotocol/tasks";
+const MOST_TOPICS: usize = 256;
 
 /// The parsed filter (S-01).
 #[derive(Default)]
 pub(super) struct Wanted {
     pub(super) lists: Vec<Kind>,
     pub(super) uris: Vec<String>,
-    tasks: bool,
+    pub(super) tasks: Option<Vec<String>>,
 }
 
 impl Wanted {
-    /// Reads the filter of a request.
+    /// Reads the filter of a request. Watching tasks needs their extension declared (S-12).
     pub(super) fn read(call: &Call) -> Result<Self, GatewayError> {
         let wanted = wanted(call)?;
-        if wanted.tasks && !declares_tasks(&call.client.capabilities) {
-            return Err(GatewayError::Capability(RpcError {
-                code: code::MISSING_CAPABILITY,
-                message: "Watching tasks needs the tasks extension".to_owned(),
-                data: Some(format!("{{\"requiredCapabilities\":{{\"extensions\":{{\"{TASKS}\":{{}}}}}}}}")),
-            }));
+        if wanted.tasks.is_some() && !declares(&call.client.capabilities, TASKS) {
+            return Err(undeclared());
         }
         Ok(wanted)
     }
@@ -57,9 +51,11 @@ fn wanted(call: &Call) -> Result<Wanted, GatewayError> {
             }
         }
     }
-    wanted.tasks = filter.get(text, "taskIds")?.is_some();
-    if wanted.uris.len() > MOST_URIS {
-        return Err(GatewayError::Internal("too many resources for one stream"));
+    if let Some(ids) = filter.get(text, "taskIds")? {
+        wanted.tasks = Some(strings(text, ids).ok_or(WRONG)?);
+    }
+    if wanted.uris.len() + wanted.tasks.as_ref().map_or(0, Vec::len) > MOST_TOPICS {
+        return Err(GatewayError::Internal("too many resources or tasks for one stream"));
     }
     Ok(wanted)
 }
@@ -67,9 +63,4 @@ fn wanted(call: &Call) -> Result<Wanted, GatewayError> {
 fn strings(text: &str, span: Span) -> Option<Vec<String>> {
     let items = array(text, span).ok()?;
     items.into_iter().map(|item| string(item.of(text)).map(Into::into)).collect()
-}
-
-fn declares_tasks(capabilities: &str) -> bool {
-    let value: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
-    value.get("extensions").is_some_and(|extensions| extensions.get(TASKS).is_some())
 }

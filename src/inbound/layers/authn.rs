@@ -37,6 +37,8 @@ pub(in crate::inbound) async fn check(
     };
     drop(snapshot);
     request.extensions_mut().insert(principal);
+    // Whatever reads headers from here on, a credential is not among them.
+    request.headers_mut().remove(header::AUTHORIZATION);
     next.run(request).await
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::*;
 use crate::net::Stage;
+use crate::net::gate::{Gate, Gated};
 use crate::net::lease::H1;
 
 /// An idle connection in the pool whose peer has gone while nobody looked.
@@ -32,7 +33,7 @@ async fn stale(client: &Client, tasks: &Tasks) -> oneshot::Sender<()> {
     });
     soon(once.notified()).await;
     assert!(sender.is_ready());
-    Arc::clone(&client.pool).give_back(H1 { sender, closer });
+    Arc::clone(&client.pool).give_back(H1 { sender, closer, gate: Gate::default() });
     drop(theirs);
     look
 }
@@ -130,4 +131,29 @@ async fn a_server_that_closes_as_it_likes_never_sees_a_call_twice() {
     let seen = seen.lock().unwrap();
     assert!(seen.values().all(|times| *times == 1));
     assert!(answered > 0 && answered <= seen.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_handed_over_as_the_connection_ends_comes_back() {
+    // The two meet only now and then, so often enough.
+    for _ in 0..10_000 {
+        let (ours, theirs) = tokio::io::duplex(64);
+        let (sender, mut connection) = http1::handshake(TokioIo::new(ours)).await.unwrap();
+        assert!(futures_util::poll!(&mut connection).is_pending());
+        let gate = Gate::default();
+        let connection = Gated::new(connection, &gate);
+        let mut h1 = H1 { sender, closer: oneshot::channel().0, gate };
+        let together = Arc::new(std::sync::Barrier::new(2));
+        let other = Arc::clone(&together);
+        let dropping = tokio::task::spawn_blocking(move || {
+            other.wait();
+            drop(connection);
+        });
+        together.wait();
+        let request = Request::post("/").body(Body::empty()).unwrap();
+        let mut refused = soon(h1.try_send(request)).await.unwrap_err();
+        assert!(refused.take_message().is_some());
+        dropping.await.unwrap();
+        drop(theirs);
+    }
 }

@@ -1,8 +1,11 @@
 //! The 2025 dialect towards servers: `initialize`, session id and version header (G-40, G-41).
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::request::Request;
+mod watch;
+
+use super::request::{Request, close};
 use super::server::Peer;
 use super::wire::Wire;
 use crate::protocol::edit::Parts;
@@ -39,8 +42,10 @@ pub fn cancelled(id: u64) -> Parts {
 
 /// The request's bytes: hop `_meta` of the modern era and retry members are left out (G-83).
 pub fn body(request: &Request, id: u64) -> Parts {
-    let meta = format!("{{{}}}", request.hop.members(id).join(","));
-    message::request(Some(&Id::number(id)), request.method.as_str(), request.params_with(&meta, false))
+    let mut meta = String::from("{");
+    request.hop.write(&mut meta, id);
+    close(&mut meta);
+    request.message(id, meta, false)
 }
 
 /// The headers of every request of a session (G-41).
@@ -71,13 +76,27 @@ pub fn answer(method: &str, id: &[u8]) -> Parts {
     .into()
 }
 
-/// Whether a legacy server refused because it does not know our session any more (G-42). Such a refusal
-/// comes before execution, so the request may be sent again.
+/// Whether a legacy server refused because it does not know our session any more (G-42), or because it speaks the
+/// modern revision by now (G-65). Such a refusal comes before execution, so the request may be sent again.
 pub(super) async fn session_lost(peer: &Peer, wire: &mut Wire) -> bool {
-    let has_session = peer.session.as_ref().is_some_and(|session| session.id.is_some());
+    let Some(session) = &peer.session else { return false };
     match wire.status() {
-        Some(404) => has_session,
-        Some(400) if has_session => wire.mentions_session().await,
+        Some(404) => session.id.is_some(),
+        Some(400) => wire
+            .peek()
+            .await
+            .is_some_and(|body| (session.id.is_some() && mentions_session(&body)) || is_modern_error(body)),
         _ => false,
     }
+}
+
+fn mentions_session(body: &[u8]) -> bool {
+    String::from_utf8_lossy(body).to_ascii_lowercase().contains("session")
+}
+
+/// What only a server of the modern revision says: that headers or version are wrong.
+fn is_modern_error(body: Bytes) -> bool {
+    let kind = message::Received::parse(body).map(|message| message.kind);
+    matches!(kind, Ok(message::ReceivedKind::Error { error, .. })
+        if matches!(error.code, code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION))
 }

@@ -49,7 +49,7 @@ fn g_61_every_other_error_answer_means_legacy() {
     ] {
         assert_eq!(judge(answer(json), Some(status)), Verdict::Legacy, "{json}");
     }
-    for status in [400, 404, 405, 406, 415, 422, 429] {
+    for status in [400, 404, 405, 406, 415, 422] {
         assert_eq!(judge(Err(Failure::Status(status)), Some(status)), Verdict::Legacy, "{status}");
     }
     assert_eq!(judge(Err(Failure::Malformed("html")), Some(200)), Verdict::Legacy);
@@ -57,15 +57,14 @@ fn g_61_every_other_error_answer_means_legacy() {
 }
 
 #[test]
-fn g_61_faults_of_the_network_and_refused_credentials_are_no_verdict() {
-    for failure in [
-        Failure::Status(500),
-        Failure::Status(503),
-        Failure::Status(302),
-        Failure::Credentials(401),
-        Failure::Unavailable("connect".into()),
-        Failure::TooLarge(1),
-    ] {
+fn g_61_trouble_and_refused_credentials_are_no_verdict() {
+    let json = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
+    for status in [302, 408, 429, 500, 503] {
+        let failed = Verdict::Failed(Failure::Status(status));
+        assert_eq!(judge(Err(Failure::Status(status)), Some(status)), failed);
+        assert_eq!(judge(answer(json), Some(status)), failed, "whatever its body says");
+    }
+    for failure in [Failure::Credentials(401), Failure::Unavailable("connect".into()), Failure::TooLarge(1)] {
         assert_eq!(judge(Err(failure.clone()), None), Verdict::Failed(failure));
     }
 }

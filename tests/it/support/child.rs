@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use super::eventually;
+use super::{eventually, json};
 
 /// The command line of `gatehouse demo --stdio`.
 pub(crate) fn demo(more: &[&str]) -> Vec<String> {
@@ -113,10 +113,8 @@ impl Child {
 
     /// The lines with a method that it received.
     pub(crate) fn requests(&self, method: &str) -> Vec<String> {
-        let wanted = serde_json::Value::from(method);
-        let fits = |line: &String| {
-            serde_json::from_str::<serde_json::Value>(line).is_ok_and(|m| m["method"] == wanted)
-        };
+        let wanted = json::quoted(method);
+        let fits = |line: &String| json::raw(line, &["method"]).as_ref() == Some(&wanted);
         self.received().into_iter().filter(fits).collect()
     }
 

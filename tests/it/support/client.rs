@@ -51,9 +51,24 @@ impl Connection {
     pub(crate) async fn begin(mut self, request: impl Into<Request>) -> Answer {
         let bytes = request.into().bytes(&self.host);
         self.write(&bytes).await;
+        self.answer().await
+    }
+
+    /// Waits for the head of the answer to what was written.
+    pub(crate) async fn answer(mut self) -> Answer {
         let head = within("the head of an answer", self.wire.head()).await.unwrap().expect("an answer");
         let framing = head.framing(true);
         Answer { head, wire: self.wire, framing, text: Vec::new() }
+    }
+
+    /// Sends no more.
+    pub(crate) async fn end(&mut self) {
+        self.wire.end().await;
+    }
+
+    /// Everything up to the end of the connection.
+    pub(crate) async fn drain(&mut self) -> Vec<u8> {
+        self.wire.drain().await
     }
 
     /// Returns once the gateway has closed the connection.
@@ -145,10 +160,17 @@ fn status(head: &Head) -> u16 {
 }
 
 /// A whole answer.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Reply {
     pub(crate) head: Head,
     pub(crate) body: Vec<u8>,
+}
+
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let text: String = String::from_utf8_lossy(&self.body).chars().take(2000).collect();
+        write!(f, "{} {text}", self.head.first)
+    }
 }
 
 impl Reply {

@@ -1,6 +1,6 @@
 //! A real `gatehouse serve`: its configuration, its life, its log, its metrics.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
@@ -74,6 +74,38 @@ impl Setup {
         format!("[gateway]\n{own}\n{}\n{}", self.gateway, self.rest)
     }
 
+    /// Its exit code and what it says, for a configuration that it must refuse.
+    pub(crate) async fn refused(self) -> (Option<i32>, String) {
+        let (mut child, folder, _) = self.spawn();
+        let said = within(
+            "a refusal",
+            tokio::task::spawn_blocking(move || {
+                let mut text = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+                (child.wait().unwrap().code(), text)
+            }),
+        );
+        let said = said.await.unwrap();
+        drop(folder);
+        said
+    }
+
+    fn spawn(self) -> (Child, TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("gatehouse.toml");
+        std::fs::write(&file, self.text()).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_gatehouse"))
+            .args(["serve", "--config"])
+            .arg(&file)
+            .envs(self.env)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        (child, folder, file)
+    }
+
     /// Starts it and waits until it is ready.
     pub(crate) async fn start(self) -> Gateway {
         let gateway = self.launch().await;
@@ -83,18 +115,7 @@ impl Setup {
 
     /// Starts it and waits until it listens.
     pub(crate) async fn launch(self) -> Gateway {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("gatehouse.toml");
-        std::fs::write(&file, self.text()).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_gatehouse"))
-            .args(["serve", "--config"])
-            .arg(&file)
-            .envs(self.env)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let (mut child, folder, file) = self.spawn();
         let log = Log::follow(child.stderr.take().unwrap());
         let line = log.wait("the gateway listens", |line| line.contains("\"message\":\"listening\"")).await;
         let line = json::value(&line);

@@ -155,11 +155,7 @@ fn belongs_to(message: &Received) -> Option<Bytes> {
 /// One of our ids. A server that keeps numbers as doubles may write `5.0`; it is the same number.
 fn number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
-    let digits = text.strip_suffix(".0").unwrap_or(text);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    digits.parse().ok()
+    text.strip_suffix(".0").unwrap_or(text).parse().ok()
 }
 
 fn trimmed(line: &Bytes) -> Bytes {

@@ -48,7 +48,7 @@ async fn f036a_a_child_that_obeys_eof_ends_by_itself() {
     call(&connection, 1, "{}").await.unwrap();
     within(link.stop()).await;
     assert!(dir.path().join("end").exists());
-    assert!(!alive(pid(&dir, "pid").await));
+    assert!(reaped(pid(&dir, "pid").await));
     assert_eq!(link.connect().await.unwrap_err(), LinkError::Closed, "a stopped link stays stopped");
     at_rest(&tasks).await;
 }
@@ -85,7 +85,7 @@ while True: time.sleep(1)",
     call(&link.connect().await.unwrap(), 1, "{}").await.unwrap();
     within(link.stop()).await;
     assert!(dir.path().join("term").exists(), "it was asked first");
-    assert!(!alive(pid(&dir, "pid").await));
+    assert!(reaped(pid(&dir, "pid").await));
 }
 
 /// F-036d: a wrapper's grandchild goes with it, whether the wrapper obeys, is killed, or dies by itself.
@@ -160,12 +160,15 @@ async fn f037_a_killed_child_is_noticed_and_replaced() {
     call(&first, 1, "{}").await.unwrap();
     assert!(link.is_up());
     let (mut waiting, mut unclaimed) = (first.open(2), first.unclaimed().unwrap());
-    sigkill(pid(&dir, "pid").await);
+    let child = pid(&dir, "pid").await;
+    sigkill(child);
     assert_eq!(within(waiting.recv()).await.unwrap_err(), LinkError::Exited);
     assert_eq!(within(first.closed()).await, LinkError::Exited);
     assert!(within(unclaimed.recv()).await.is_none());
     assert!(!link.is_up() && first.is_closed());
     assert_eq!(first.send(&"{}".into()).await, Err(LinkError::Exited));
+    within(first.gone()).await;
+    assert!(reaped(child));
     let second = link.connect().await.unwrap();
     assert_eq!((first.generation(), second.generation(), link.restarts()), (1, 2, 1));
     assert_eq!(call(&second, 3, "[3]").await.unwrap(), "[3]");
@@ -233,10 +236,29 @@ async fn f038_abandoned_children_leave_nothing() {
         connection.abandon();
         assert_eq!(within(handshake.recv()).await.unwrap_err(), LinkError::Closed, "at once");
         within(connection.gone()).await;
-        assert!(!started.iter().any(|pid| alive(*pid)));
+        assert!(started.iter().all(|pid| reaped(*pid)));
         at_rest(&tasks).await;
     }
     assert!(matches!(link.connect().await, Err(LinkError::BackedOff { .. })), "it counts as a failure");
+    within(link.stop()).await;
+}
+
+/// One child at a time: a start waits until the one before is gone, however long that takes it.
+#[tokio::test]
+async fn a_start_waits_for_the_end_of_the_child_before() {
+    let (dir, command) = marked(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)
+mark('up-' + str(os.getpid()))
+while True: time.sleep(1)",
+    );
+    let link = StdioLink::new(command, hasty(), Tasks::new());
+    let first = link.connect().await.unwrap();
+    let child = pid(&dir, "pid").await;
+    until(|| dir.path().join(format!("up-{child}")).exists()).await;
+    first.abandon();
+    assert!(alive(child), "it ignores what it can");
+    assert_eq!(within(link.connect()).await.unwrap().generation(), 2);
+    assert!(!alive(child));
     within(link.stop()).await;
 }
 
@@ -257,7 +279,7 @@ async fn a_closed_output_is_an_end() {
     let connection = link.connect().await.unwrap();
     assert_eq!(call(&connection, 1, "{}").await, Err(LinkError::Exited));
     within(connection.gone()).await;
-    assert!(!alive(pid(&dir, "pid").await));
+    assert!(reaped(pid(&dir, "pid").await));
     within(link.stop()).await;
 }
 
@@ -284,17 +306,18 @@ async fn dropped_and_cancelled_links_leave_nothing() {
     until(|| dir.path().join("up").exists()).await;
     drop(link);
     within(connection.gone()).await;
-    assert!(!alive(pid(&dir, "pid").await));
+    assert!(reaped(pid(&dir, "pid").await));
 
-    let (dir, command) = marked(stubborn);
+    let (dir, command) =
+        marked(&format!("if os.fork() == 0: mark('grandchild', str(os.getpid()))\n{stubborn}"));
     let link = StdioLink::new(command, patient(), tasks.clone());
     let connection = link.connect().await.unwrap();
     let mut waiting = connection.open(1);
+    let (child, grandchild) = (pid(&dir, "pid").await, pid(&dir, "grandchild").await);
     until(|| dir.path().join("up").exists()).await;
-    let child = pid(&dir, "pid").await;
     assert!(tasks.shutdown(Duration::from_secs(30)).await);
     assert_eq!(within(waiting.recv()).await.unwrap_err(), LinkError::Closed);
-    until(|| !alive(child)).await;
+    until(|| !alive(child) && !alive(grandchild)).await;
 }
 
 /// What cannot start says why, names no value of the environment, and is held back from the second time on.

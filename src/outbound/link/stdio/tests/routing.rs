@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::connection::Shared;
 use super::super::counts::{Counters, Counts};
 use super::super::reader;
-use super::{Connection, LinkError, MAX_LINE, ReceivedKind, result};
+use super::{Connection, LinkError, MAX_LINE, ReceivedKind, result, within};
 
 /// A connection whose child writes exactly `output`.
 struct Memory {
@@ -199,6 +199,7 @@ async fn f040_overflow_fails_all_that_wait() {
     assert_eq!(two.recv().await.unwrap_err(), LinkError::Overflow);
     assert_eq!(m.connection.closed().await, LinkError::Overflow);
     assert_eq!(m.connection.send(&"{}".into()).await, Err(LinkError::Overflow));
-    assert_eq!(m.connection.open(3).recv().await.unwrap_err(), LinkError::Overflow, "nobody waits in vain");
+    let mut three = m.connection.open(3);
+    assert_eq!(within(three.recv()).await.unwrap_err(), LinkError::Overflow, "nobody waits in vain");
     assert_eq!(counts, Counts { overflows: 1, ..Counts::default() });
 }
