@@ -6,7 +6,7 @@ use super::invoke::outcome_of;
 use super::state::Bound;
 use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};
-use crate::catalogue::hints::Hints;
+use crate::catalogue::hints::{Hints, Scope};
 use crate::config::Server as ServerConfig;
 use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
@@ -212,10 +212,10 @@ impl Relay<'_> {
             let fallback = Hints { ttl: fallback.0, scope: fallback_scope(fallback.1) };
             Hints::read(ttl.map(|span| span.of(text)), scope_text.as_deref(), fallback, max_ttl)
         };
-        let values = [
-            ("ttlMs", ttl, hints.ttl_ms().to_string()),
-            ("cacheScope", scope, json_string(hints.scope.as_str())),
-        ];
+        // Where grants decide, what one caller reads is not for the next (L-41); we keep it for those who may.
+        let told = if self.call.rights.is_open() { hints.scope } else { Scope::Private };
+        let values =
+            [("ttlMs", ttl, hints.ttl_ms().to_string()), ("cacheScope", scope, json_string(told.as_str()))];
         for (key, span, value) in values {
             match span {
                 Some(span) => edits.replace(span, value),
@@ -304,8 +304,8 @@ fn renamed(text: &str, native: &str, exposed: &str) -> String {
     out
 }
 
-fn fallback_scope(public: bool) -> crate::catalogue::hints::Scope {
-    if public { crate::catalogue::hints::Scope::Public } else { crate::catalogue::hints::Scope::Private }
+const fn fallback_scope(public: bool) -> Scope {
+    if public { Scope::Public } else { Scope::Private }
 }
 
 pub(super) fn is_retry(call: &Call) -> bool {
