@@ -32,8 +32,13 @@ pub async fn run(args: ServeArgs) -> ExitCode {
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
+    // Before anything listens: a signal that came sooner than its handler would end the process undrained.
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return complain(&"signals cannot be handled", code::START);
+    };
     let exit = match App::start(config).await {
-        Ok(app) => attend(app).await,
+        Ok(app) => attend(app, &mut term, &mut int).await,
         Err(error) => {
             tracing::error!(error = %format!("{error:#}"), "could not start");
             ExitCode::from(code::START)
@@ -44,19 +49,15 @@ pub async fn run(args: ServeArgs) -> ExitCode {
     exit
 }
 
-async fn attend(app: App) -> ExitCode {
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return ExitCode::from(code::START);
-    };
-    either(&mut term, &mut int).await;
+async fn attend(app: App, term: &mut Signal, int: &mut Signal) -> ExitCode {
+    either(term, int).await;
     tokio::select! {
         () = app.stop() => ExitCode::SUCCESS,
-        () = either(&mut term, &mut int) => ExitCode::from(code::INTERRUPTED),
+        () = either(term, int) => ExitCode::from(code::INTERRUPTED),
     }
 }
 
-async fn either(term: &mut Signal, int: &mut Signal) {
+pub(super) async fn either(term: &mut Signal, int: &mut Signal) {
     tokio::select! {
         _ = term.recv() => {}
         _ = int.recv() => {}

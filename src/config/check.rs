@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::problem::Place;
 use super::read::{Reading, Text};
 use super::tables::{EndpointEntry, Sections, ServerEntry, default_endpoint, name_fault};
-use super::{Endpoint, Gateway};
+use super::{Auth, Endpoint, Gateway};
 
 /// Letters of a name that must be left beside the prefix: one, and the hash tail of nine.
 const ROOM: usize = 10;
@@ -27,6 +27,39 @@ pub(super) fn across(reading: &Reading<'_>, all: &Sections, gateway: &Gateway) {
     }
     if !gateway.allow_clashes {
         clashes(reading, all, gateway);
+    }
+}
+
+/// Grants are for those whose claims are known.
+pub(super) fn grants(reading: &Reading<'_>, all: &Sections) {
+    if let (Some(first), None, false) = (all.grants.first(), &all.auth, reading.is_incomplete()) {
+        let help = "add [auth], or remove the grants";
+        reading.report(&first.at, "grants need [auth]: without it nobody is asked who they are", help);
+    }
+}
+
+/// Who may come in from other machines, and by which address clients are told to come.
+pub(super) fn doors(
+    reading: &Reading<'_>,
+    auth: Option<&(Auth, Place)>,
+    gateway: &Gateway,
+    listen_at: &Place,
+) {
+    if gateway.listen.ip().is_loopback() {
+        return;
+    }
+    match auth {
+        None if !gateway.allow_unauthenticated => reading.report(
+            listen_at,
+            "is reachable from other machines, and nothing checks who calls",
+            "add [auth], listen on 127.0.0.1 or [::1], or set `allow_unauthenticated = true` if a proxy in front checks callers",
+        ),
+        Some((_, at)) if gateway.public_url.is_none() => reading.report(
+            at,
+            "needs `gateway.public_url`: tokens are issued for the address by which clients know the gateway",
+            "as `public_url = \"https://mcp.example.com\"` in [gateway]",
+        ),
+        None | Some(_) => {}
     }
 }
 

@@ -61,14 +61,21 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
         add(reading, &mut all, one(reading, source));
     }
     let gateway = match all.gateway.take() {
-        Some((entry, _)) => entry.gateway,
-        None => Table::absent(reading, &root.file, "gateway", tables::gateway).gateway,
+        Some((entry, _)) => entry,
+        None => Table::absent(reading, &root.file, "gateway", tables::gateway),
     };
+    let (gateway, listen_at) = (gateway.gateway, gateway.listen_at);
     let telemetry = match all.telemetry.take() {
         Some((telemetry, _)) => telemetry,
         None => Table::absent(reading, &root.file, "telemetry", tables::telemetry),
     };
+    let audit = match all.audit.take() {
+        Some((audit, _)) => audit,
+        None => Table::absent(reading, &root.file, "audit", tables::audit),
+    };
     check::across(reading, &all, &gateway);
+    check::grants(reading, &all);
+    check::doors(reading, all.auth.as_ref(), &gateway, &listen_at);
     let problems = reading.take_problems();
     if !problems.is_empty() {
         let files: Vec<PathBuf> =
@@ -82,7 +89,9 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     }
     let servers =
         all.servers.into_iter().filter(|entry| entry.enabled).filter_map(|entry| entry.server).collect();
-    Ok(Config { gateway, endpoints, servers, telemetry })
+    let grants = all.grants.into_iter().filter_map(|entry| entry.grant).collect();
+    let auth = all.auth.map(|(auth, _)| auth);
+    Ok(Config { gateway, endpoints, servers, auth, grants, audit, telemetry })
 }
 
 /// Reads one file's tables; a file that is not TOML has only that problem.
@@ -150,9 +159,12 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
         reading.report(at, "an included file cannot include others", "list all files in the first one");
     }
     once(reading, &mut all.gateway, more.gateway);
+    once(reading, &mut all.auth, more.auth);
+    once(reading, &mut all.audit, more.audit);
     once(reading, &mut all.telemetry, more.telemetry);
     all.endpoints.extend(more.endpoints);
     all.servers.extend(more.servers);
+    all.grants.extend(more.grants);
 }
 
 fn once<T>(reading: &Reading<'_>, slot: &mut Option<(T, Place)>, more: Option<(T, Place)>) {

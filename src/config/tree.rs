@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
+use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -78,6 +79,24 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether it is a table, before anything is read.
+    pub(super) fn is_table(&self) -> bool {
+        self.value.is_table()
+    }
+
+    /// The elements, if it is an array.
+    pub(super) fn array(&self) -> Option<Vec<Node<'a>>> {
+        self.value.as_array().and_then(|_| self.elements("", ""))
+    }
+
+    /// A date and time.
+    pub(super) fn datetime(&self) -> Option<toml::value::Datetime> {
+        match self.value {
+            DeValue::Datetime(value) => Some(*value),
+            _ => self.mistyped("a date and time without quotes", "as 2027-03-31T18:00:00Z"),
+        }
+    }
+
     /// Whether it is a string, before anything is read.
     pub(super) fn is_string(&self) -> bool {
         self.value.is_str()
@@ -149,6 +168,34 @@ impl<'a> Node<'a> {
             line: self.file.line(key.span().start),
             key: join(&self.key, key.get_ref()),
             schema: join(&self.schema, "*"),
+        }
+    }
+
+    /// Anything but a date as a JSON value, with its strings expanded.
+    pub(super) fn json(&self) -> Option<Value> {
+        match self.value {
+            DeValue::String(_) => self.text().map(|text| Value::String(text.value)),
+            DeValue::Boolean(value) => Some(Value::Bool(*value)),
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => Some(Value::from(number)),
+                Err(_) => self.fail("is too large a number", ""),
+            },
+            DeValue::Float(number) => {
+                let number = number.as_str().parse().ok().and_then(Number::from_f64);
+                number.map(Value::Number).or_else(|| self.fail("is not a number that JSON has", ""))
+            }
+            DeValue::Datetime(_) => self.mistyped("text, a number, true, false, an array or a table", ""),
+            DeValue::Array(_) => {
+                let read: Vec<Option<Value>> =
+                    self.elements("an array", "")?.iter().map(Node::json).collect();
+                read.into_iter().collect::<Option<Vec<Value>>>().map(Value::Array)
+            }
+            DeValue::Table(_) => {
+                let pairs = self.entries()?;
+                let read: Vec<Option<(String, Value)>> =
+                    pairs.iter().map(|(key, value)| Some(((*key).to_owned(), value.json()?))).collect();
+                read.into_iter().collect::<Option<Map<String, Value>>>().map(Value::Object)
+            }
         }
     }
 
@@ -233,6 +280,11 @@ impl<'a> Table<'a> {
     /// Reports a problem at a key.
     pub(super) fn report(&self, key: &str, message: impl Into<String>, help: &str) {
         self.reading.report(&self.place(key), message, help);
+    }
+
+    /// Reports a problem at a place seen before.
+    pub(super) fn report_at(&self, place: &Place, message: impl Into<String>, help: &str) {
+        self.reading.report(place, message, help);
     }
 
     /// Reports a problem of the table as a whole.

@@ -1,9 +1,13 @@
 //! What is legal but doubtful: told by `check`, stops nothing.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use serde::Serialize;
 
+mod grants;
+
+use super::auth::scope_words;
 use super::packages::unpinned;
 use super::{Config, Credentials, Endpoint, Server, Target};
 
@@ -37,12 +41,14 @@ impl Config {
     pub fn warnings(&self) -> Vec<Warning> {
         let mut found = Vec::new();
         self.gateway_doubts(&mut found);
+        self.auth_doubts(&mut found);
         if self.gateway.allow_clashes {
             self.endpoints.iter().for_each(|endpoint| self.clashes(endpoint, &mut found));
         }
         for server in &self.servers {
             self.server_doubts(server, &mut found);
         }
+        self.grant_doubts(SystemTime::now(), &mut found);
         found
     }
 
@@ -54,7 +60,7 @@ impl Config {
             let message = format!("many clients refuse names longer than {LONGEST_NAME}");
             found.push(warning("gateway.max_name_length", message, ""));
         }
-        if !self.gateway.listen.ip().is_loopback() {
+        if !self.gateway.listen.ip().is_loopback() && self.auth.is_none() {
             let message = "everybody who reaches the listener may call every tool";
             found.push(warning(
                 "gateway.allow_unauthenticated",
@@ -65,6 +71,27 @@ impl Config {
         if self.gateway.allowed_hosts.as_ref().is_some_and(|hosts| hosts.iter().any(|host| host == "*")) {
             let message = "any `Host` is accepted: no guard against DNS rebinding";
             found.push(warning("gateway.allowed_hosts", message, "name the hosts"));
+        }
+    }
+
+    fn auth_doubts(&self, found: &mut Vec<Warning>) {
+        let Some(auth) = &self.auth else { return };
+        if self.gateway.public_url.as_ref().is_some_and(|url| url.scheme() == "http" && !is_loopback(url)) {
+            let message = "tokens and keys go to this address unencrypted";
+            found.push(warning("gateway.public_url", message, "use https"));
+        }
+        for key in &auth.keys {
+            let scopes = ["scope", "scp"].iter().filter_map(|name| key.claims.get(*name));
+            let held: Vec<&str> = scopes.flat_map(scope_words).collect();
+            let held = auth.closure(held);
+            if !auth.required_scopes.iter().all(|scope| held.contains(scope)) {
+                let message = "lacks `auth.required_scopes`: this key can call nothing";
+                found.push(warning(
+                    format!("auth.key {:?}.claims", key.name),
+                    message,
+                    "write them as `scope = \"…\"`",
+                ));
+            }
         }
     }
 

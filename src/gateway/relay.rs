@@ -6,7 +6,7 @@ use super::invoke::outcome_of;
 use super::state::Bound;
 use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};
-use crate::catalogue::hints::Hints;
+use crate::catalogue::hints::{Hints, Scope};
 use crate::config::Server as ServerConfig;
 use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
@@ -14,7 +14,7 @@ use crate::protocol::items::json_string;
 use crate::protocol::message::{self, Received, RpcError};
 use crate::protocol::meta::{SERVER_INFO, TASKS, level_rank};
 use crate::protocol::method::Method;
-use crate::protocol::object::{Object, ObjectError, Span, string};
+use crate::protocol::object::{Object, ObjectError, Span, array, string};
 use crate::seal::Sealer;
 use crate::telemetry::Outcome;
 
@@ -110,12 +110,8 @@ impl Relay<'_> {
         let mut added = Added::default();
         let mut hints = None;
         let mut task = self.call.method.is_task();
-        let result_type = get("resultType")?;
-        let asks = match result_type
-            .map(|span| string(span.of(text)).ok_or(MALFORMED))
-            .transpose()?
-            .as_deref()
-        {
+        let result_type = get("resultType")?.map(|span| string(span.of(text)).ok_or(MALFORMED));
+        let asks = match result_type.transpose()?.as_deref() {
             None => {
                 added.member("resultType", "\"complete\"");
                 false
@@ -147,6 +143,8 @@ impl Relay<'_> {
             }
         } else if self.call.method == Method::ResourcesRead {
             hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
+        } else if self.call.method == Method::Complete {
+            cap_values(text, &object, &mut edits);
         }
         if task && let Some(span) = get("taskId")? {
             let native = string(span.of(text)).ok_or(MALFORMED)?;
@@ -214,10 +212,10 @@ impl Relay<'_> {
             let fallback = Hints { ttl: fallback.0, scope: fallback_scope(fallback.1) };
             Hints::read(ttl.map(|span| span.of(text)), scope_text.as_deref(), fallback, max_ttl)
         };
-        let values = [
-            ("ttlMs", ttl, hints.ttl_ms().to_string()),
-            ("cacheScope", scope, json_string(hints.scope.as_str())),
-        ];
+        // Where grants decide, what one caller reads is not for the next (L-41); we keep it for those who may.
+        let told = if self.call.rights.is_open() { hints.scope } else { Scope::Private };
+        let values =
+            [("ttlMs", ttl, hints.ttl_ms().to_string()), ("cacheScope", scope, json_string(told.as_str()))];
         for (key, span, value) in values {
             match span {
                 Some(span) => edits.replace(span, value),
@@ -261,6 +259,27 @@ impl Relay<'_> {
     }
 }
 
+/// Values a completion may have (M-84).
+const MOST_VALUES: usize = 100;
+
+/// Leaves the first values of a completion, and says that there are more; what is malformed stays as it is.
+fn cap_values(text: &str, result: &Object, edits: &mut Edits) {
+    let Ok(Some(completion)) = result.get(text, "completion") else { return };
+    let Ok(completion) = Object::parse(text, completion) else { return };
+    let Ok(Some(values)) = completion.get(text, "values") else { return };
+    let values = array(text, values).unwrap_or_default();
+    let (Some(kept), Some(last)) =
+        (values.get(MOST_VALUES - 1), values.get(MOST_VALUES..).and_then(<[_]>::last))
+    else {
+        return;
+    };
+    edits.replace(Span { start: kept.end, end: last.end }, Bytes::new());
+    match completion.get(text, "hasMore") {
+        Ok(Some(span)) => edits.replace(span, "true"),
+        _ => edits.append(&completion, "\"hasMore\":true"),
+    }
+}
+
 /// A server's text with its own name of the item replaced by the one the client knows (M-44): where it stands
 /// alone, never as a part of another word.
 fn renamed(text: &str, native: &str, exposed: &str) -> String {
@@ -285,8 +304,8 @@ fn renamed(text: &str, native: &str, exposed: &str) -> String {
     out
 }
 
-fn fallback_scope(public: bool) -> crate::catalogue::hints::Scope {
-    if public { crate::catalogue::hints::Scope::Public } else { crate::catalogue::hints::Scope::Private }
+const fn fallback_scope(public: bool) -> Scope {
+    if public { Scope::Public } else { Scope::Private }
 }
 
 pub(super) fn is_retry(call: &Call) -> bool {

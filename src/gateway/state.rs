@@ -53,7 +53,7 @@ impl Bound<'_> {
         };
         let state = State {
             server: self.server.name.clone(),
-            principal: self.call.principal.to_string(),
+            principal: self.call.principal.id.to_string(),
             digest: self.digest(),
             expires: now() + LIFE.as_secs(),
             native,
@@ -72,7 +72,7 @@ impl Bound<'_> {
         let plain = sealer.open(Purpose::State, path, &token).ok_or(REFUSED)?;
         let state: State = serde_json::from_slice(&plain).map_err(|_| REFUSED)?;
         let fits = state.server == self.server.name
-            && state.principal == *self.call.principal
+            && state.principal == *self.call.principal.id
             && state.digest == self.digest()
             && state.expires > now();
         if !fits {

@@ -10,8 +10,10 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::Instant;
 
 use super::error::Refusal;
+use super::layers::observe::RequestId;
 use super::respond::{self, empty};
 use super::{Door, accept, body, modern};
+use crate::auth::Principal;
 use crate::gateway::{Endpoint, Snapshot};
 use crate::protocol::envelope::{Envelope, Limits, MessageKind};
 use crate::protocol::header as mcp;
@@ -26,14 +28,20 @@ pub(super) struct Arrival {
     pub(super) headers: HeaderMap,
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) snapshot: Arc<Snapshot>,
+    pub(super) principal: Arc<Principal>,
+    /// The number of the HTTP request.
+    pub(super) request: u64,
     pub(super) at: Instant,
 }
 
 pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>) -> Response {
     let at = Instant::now();
-    let (head, payload) = request.into_parts();
+    let (mut head, payload) = request.into_parts();
     let snapshot = door.gateway.snapshot();
-    let Some(endpoint) = snapshot.endpoint(head.uri.path()).map(Arc::clone) else {
+    // Without a principal nobody looked at this request: its endpoint came a moment later.
+    let (Some(endpoint), Some(principal)) =
+        (snapshot.endpoint(head.uri.path()).map(Arc::clone), head.extensions.remove::<Arc<Principal>>())
+    else {
         return empty(StatusCode::NOT_FOUND);
     };
     if let Some(refused) = check_head(&head) {
@@ -52,7 +60,8 @@ pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>)
             return respond::refuse(&Refusal::from(&error), error.id.as_ref());
         }
     };
-    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, at };
+    let request = head.extensions.get::<RequestId>().map_or(0, |id| id.0);
+    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, request, at };
     match arrival.envelope.kind {
         MessageKind::Response => {
             // Only legacy clients answer requests; a modern server sends none (H-10).

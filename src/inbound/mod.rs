@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::routing::any;
 use tower_http::catch_panic::CatchPanicLayer;
 
 mod accept;
@@ -14,8 +16,10 @@ mod error;
 mod layers;
 mod modern;
 mod respond;
+mod well_known;
 
-use crate::gateway::Gateway;
+use crate::auth::Authenticator;
+use crate::gateway::{Endpoint, Gateway};
 use crate::net::Budget;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
@@ -26,6 +30,10 @@ pub use layers::origin::Guard;
 pub struct Door {
     /// The core.
     pub gateway: Arc<Gateway>,
+    /// Who is let in; without one everybody is, as `anonymous`.
+    pub auth: ArcSwapOption<Authenticator>,
+    /// Scheme, host and port by which clients know us, without a slash at the end. Never out of a request.
+    pub public: String,
     /// Which `Host` and `Origin` values are ours.
     pub guard: Guard,
     /// Bytes that may be held.
@@ -36,6 +44,13 @@ pub struct Door {
     pub metrics: Arc<Metrics>,
     /// Bounds of one request.
     pub bounds: Bounds,
+}
+
+impl Door {
+    /// The address of an endpoint as clients know it: the audience of tokens for it.
+    fn resource(&self, endpoint: &Endpoint) -> String {
+        format!("{}{}", self.public, endpoint.config.path)
+    }
 }
 
 /// Bounds of `[gateway]` on one request and its answer.
@@ -57,11 +72,16 @@ pub struct Bounds {
 pub fn router(door: Arc<Door>) -> Router {
     let panics = layers::panic::Answer(door.tasks.clone());
     Router::new()
+        .route("/.well-known/{*path}", any(well_known::serve))
         .fallback(endpoint::serve)
         .with_state(Arc::clone(&door))
         // Innermost first; a request passes them from the bottom up.
+        // Who calls: nothing about endpoints, methods or versions is told to others.
+        .layer(from_fn_with_state(Arc::clone(&door), layers::authn::check))
         // Size: refused by its declared length, before anything is read (H-06).
         .layer(from_fn_with_state(Arc::clone(&door), layers::bounds::check))
+        // Web pages that passed the guard may read answers, refusals too.
+        .layer(from_fn_with_state(Arc::clone(&door), layers::cors::allow))
         // Host and Origin: before anything else is learnt (H-03, H-04, A-66).
         .layer(from_fn_with_state(Arc::clone(&door), layers::origin::check))
         // A panic in one request is that request's 500, never a dead gateway.

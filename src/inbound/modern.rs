@@ -1,7 +1,5 @@
 //! The 2026-07-28 door: `_meta` there, headers equal to the body, in the order of H-25; builds a [`Call`].
 
-use std::sync::Arc;
-
 use axum::response::Response;
 use http::HeaderMap;
 
@@ -22,10 +20,12 @@ pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>>
         Ok((method, client)) => Ok(Call {
             method,
             client,
+            rights: arrival.snapshot.rights(&arrival.endpoint, &arrival.principal),
+            request: arrival.request,
             endpoint: arrival.endpoint,
             snapshot: arrival.snapshot,
             headers: arrival.headers,
-            principal: Arc::from("anonymous"),
+            principal: arrival.principal,
             arrived: arrival.at,
             envelope: arrival.envelope,
         }),

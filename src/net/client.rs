@@ -22,6 +22,7 @@ use super::h2;
 use super::lease::{Counted, DialPermit, Grant, H1, H2, Lease, Slot};
 use super::pool::{Dialect, Pool, Taken};
 use super::proxy::Proxy;
+use super::reach::Reach;
 use super::tls::Tls;
 use crate::protocol::edit::Parts;
 use crate::tasks::Tasks;
@@ -37,6 +38,8 @@ pub struct ClientOptions {
     pub proxy: Option<Url>,
     /// PEM file with the certificates to trust instead of the system's roots.
     pub ca_file: Option<PathBuf>,
+    /// Which addresses may be connected to, after resolving.
+    pub reach: Reach,
     /// How long a connection is kept without a call.
     pub idle_timeout: Duration,
     /// Connections at once.
@@ -54,6 +57,7 @@ impl ClientOptions {
             connect_timeout: Duration::from_secs(5),
             proxy: None,
             ca_file: None,
+            reach: Reach::Any,
             idle_timeout: Duration::from_secs(60),
             max_connections: 256,
             h2_ping: Duration::from_secs(10),
@@ -117,6 +121,7 @@ impl Client {
                 port,
                 proxy: options.proxy.as_ref().map(Proxy::new).transpose()?,
                 tls,
+                reach: options.reach,
                 timeout: options.connect_timeout,
             },
             h2_ping: options.h2_ping,

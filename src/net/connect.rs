@@ -12,6 +12,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::error::{ClientError, Stage};
 use super::proxy::Proxy;
+use super::reach::Reach;
 use super::tls::Tls;
 
 /// How long one address may stay silent before the next is tried beside it (RFC 8305 calls it
@@ -30,6 +31,8 @@ pub(super) struct Dialer {
     pub(super) proxy: Option<Proxy>,
     /// `None` for plain http.
     pub(super) tls: Option<Tls>,
+    /// Which addresses may be connected to; checked on what is connected to, so no name can change in between.
+    pub(super) reach: Reach,
     /// For all steps together.
     pub(super) timeout: Duration,
 }
@@ -80,7 +83,12 @@ impl Dialer {
     }
 
     async fn tcp(&self, host: &str, port: u16, deadline: Instant) -> Result<TcpStream, ClientError> {
-        let addresses = self.within(deadline, Stage::Resolve, resolve(host, port)).await?;
+        let mut addresses = self.within(deadline, Stage::Resolve, resolve(host, port)).await?;
+        addresses.retain(|address| self.reach.allows(address.ip()));
+        if addresses.is_empty() {
+            let message = format!("{host} is not on the public internet, and its address was not configured");
+            return Err(ClientError::unsent(Stage::Connect, message));
+        }
         self.within(deadline, Stage::Connect, async {
             let tcp = first_connected(addresses).await.map_err(|error| {
                 ClientError::unsent(Stage::Connect, format!("{}:{port}: {error}", bracketed(host)))

@@ -6,12 +6,15 @@ pub mod client;
 mod clock;
 mod connect;
 mod error;
+pub mod fetch;
 mod gate;
 mod h2;
 mod lease;
 pub mod listener;
+pub mod oauth;
 mod pool;
 mod proxy;
+pub mod reach;
 mod serve;
 mod tls;
 
@@ -19,7 +22,9 @@ pub use body::Body;
 pub use budget::Budget;
 pub use client::{Client, ClientOptions};
 pub use error::{ClientError, Stage};
+pub use fetch::{FetchError, Fetched, Remote};
 pub use listener::{ListenOptions, ListenStats, Peer, serve};
+pub use reach::Reach;
 
 #[cfg(test)]
 mod tests;

@@ -95,6 +95,7 @@ impl Servers {
         let transport = match &server.target {
             Target::Http { url, proxy, ca_file } => {
                 let options = ClientOptions {
+                    reach: crate::net::Reach::Any,
                     url: url.clone(),
                     connect_timeout: server.connect_timeout,
                     proxy: proxy.clone(),
@@ -109,7 +110,7 @@ impl Servers {
                 let credentials = credential_headers(&server.credentials);
                 let budget = self.budget.clone();
                 let link = HttpLink::new(client, url, &credentials, budget, server.max_result);
-                Transport::Http(link.map_err(failed)?)
+                Transport::Http(Box::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {

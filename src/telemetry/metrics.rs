@@ -9,6 +9,7 @@ use prometheus::{
     Opts, Registry, TextEncoder,
 };
 
+use super::clients::ClientCalls;
 use super::outcome::Outcome;
 use crate::protocol::version::Era;
 
@@ -27,11 +28,14 @@ pub struct Metrics {
     items: IntGaugeVec,
     age: IntGaugeVec,
     cache: IntCounterVec,
+    auth_rejections: IntCounterVec,
+    client_calls: ClientCalls,
     header_rejections: IntCounterVec,
     list_changed: IntCounterVec,
     listen_streams: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
+    audit_dropped: IntCounter,
     server_noise: IntCounterVec,
     clashes: IntGaugeVec,
     panics: IntCounter,
@@ -51,6 +55,7 @@ const OVERHEAD_SECONDS: [f64; 11] = [1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-
 
 impl Metrics {
     /// Declares and registers everything.
+    #[expect(clippy::too_many_lines, reason = "a table: one entry a metric")]
     pub fn new() -> Result<Self, prometheus::Error> {
         let r = Registry::new();
         let metrics = Self {
@@ -113,6 +118,18 @@ impl Metrics {
                 "Catalogue look-ups by result",
                 &["kind", "result"],
             )?,
+            auth_rejections: counter(
+                &r,
+                "gatehouse_auth_rejections_total",
+                "Requests refused for their credential",
+                &["reason"],
+            )?,
+            client_calls: ClientCalls::new(counter(
+                &r,
+                "gatehouse_client_calls_total",
+                "Requests by OAuth client or key, and outcome",
+                &["client", "outcome"],
+            )?),
             list_changed: counter(
                 &r,
                 "gatehouse_list_changed_total",
@@ -130,6 +147,10 @@ impl Metrics {
                 &["header"],
             )?,
             limited: counter(&r, "gatehouse_limited_total", "Refusals by a bound", &["limit"])?,
+            audit_dropped: register(
+                &r,
+                IntCounter::new("gatehouse_audit_dropped_total", "Audit lines that could not be written")?,
+            )?,
             child_restarts: counter(
                 &r,
                 "gatehouse_child_restarts_total",
@@ -216,6 +237,16 @@ impl Metrics {
         self.cache.with_label_values(&[kind, result]).inc();
     }
 
+    /// A credential that was not taken; `reason` comes from a table of ours.
+    pub fn auth_rejection(&self, reason: &str) {
+        self.auth_rejections.with_label_values(&[reason]).inc();
+    }
+
+    /// One request of a verified client ended.
+    pub fn client_call(&self, client: &str, outcome: Outcome) {
+        self.client_calls.record(client, outcome);
+    }
+
     /// A notice of a changed list; `direction` is in or out, `server` empty for out.
     pub fn list_changed(&self, server: &str, kind: &str, direction: &str) {
         self.list_changed.with_label_values(&[server, kind, direction]).inc();
@@ -236,6 +267,11 @@ impl Metrics {
         self.limited.with_label_values(&[limit]).inc();
     }
 
+    /// Audit lines that could not be written.
+    pub const fn audit_dropped(&self) -> &IntCounter {
+        &self.audit_dropped
+    }
+
     /// The restart counter of one stdio server.
     pub fn child_restarts(&self, server: &str) -> IntCounter {
         self.child_restarts.with_label_values(&[server])
@@ -244,6 +280,12 @@ impl Metrics {
     /// A message of a server that was dropped.
     pub fn violation(&self, server: &str, kind: &str) {
         self.server_noise.with_label_values(&[server, kind]).inc();
+    }
+
+    /// The same, counted elsewhere: `total` so far.
+    pub fn violations(&self, server: &str, kind: &str, total: u64) {
+        let counter = self.server_noise.with_label_values(&[server, kind]);
+        counter.inc_by(total.saturating_sub(counter.get()));
     }
 
     /// Items of a server that were renamed or dropped.

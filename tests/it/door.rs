@@ -2,6 +2,7 @@
 
 use crate::support::client::Connection;
 use crate::support::gateway::{Gateway, Setup};
+use crate::support::http2::Session;
 use crate::support::request::{Request, call, mcp};
 use crate::support::server::{Offer, Server};
 use crate::support::table::{HEADER, PARAMS, PARSE, RESULT, Row, bare, judge, row};
@@ -126,6 +127,25 @@ async fn f_050_a_request_without_a_host() {
             "{path}"
         );
     }
+    gateway.stop().await;
+}
+
+/// Covers: H-04, F-050, H-30: over HTTP/2 the authority is the host, and names are in lower case anyway.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_050_the_authority_of_http_2() {
+    let (_server, gateway) = with("public_url = \"https://mcp.example.test\"").await;
+    let session = Session::open(gateway.listen).await;
+    for (authority, verdict) in [
+        ("mcp.example.test", (200, Some(RESULT))),
+        ("localhost:1", (200, Some(RESULT))),
+        ("evil.test", (403, None)),
+        ("mcp.example.test.evil.test", (403, None)),
+    ] {
+        assert_eq!(session.send_to(authority, good()).await.verdict(), verdict, "{authority}");
+        let both = good().with("host", "localhost");
+        assert_eq!(session.send_to(authority, both).await.verdict(), verdict, "{authority} with a good host");
+    }
+    assert_eq!(session.send_to("localhost", good().with("origin", "http://evil.test")).await.status(), 403);
     gateway.stop().await;
 }
 

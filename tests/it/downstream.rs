@@ -24,7 +24,7 @@ fn meta_key(key: &str) -> String {
     format!("io.modelcontextprotocol/{key}")
 }
 
-/// Covers: H-58, H-60, M-21, F-050 (the server's own host), A-30: a client that sends whatever it can.
+/// Covers: H-08, H-58, H-60, M-21, F-050 (the server's own host), A-30: a client that sends whatever it can.
 #[tokio::test(flavor = "multi_thread")]
 async fn h_58_headers_are_made_for_the_hop() {
     let (server, gateway) = one_server().await;
@@ -42,7 +42,11 @@ async fn h_58_headers_are_made_for_the_hop() {
         .with("Origin", "http://localhost:1")
         .with("User-Agent", "client/1")
         .with("Accept-Encoding", "gzip, br");
-    assert_eq!(gateway.send(request).await.verdict(), (200, Some(RESULT)));
+    let reply = gateway.send(request).await;
+    assert_eq!(reply.verdict(), (200, Some(RESULT)));
+    for of_a_session in ["mcp-session-id", "set-cookie", "last-event-id"] {
+        assert_eq!(reply.header(of_a_session), None, "H-08: {of_a_session}");
+    }
     let seen = server.last_call();
     assert_eq!(seen.head.first, "POST /mcp HTTP/1.1");
     let address = server.address.to_string();

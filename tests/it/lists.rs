@@ -9,7 +9,7 @@ use crate::support::gateway::{Gateway, Setup};
 use crate::support::json;
 use crate::support::request::{call, mcp};
 use crate::support::server::{Offer, Server};
-use crate::support::table::{METHOD, RESULT};
+use crate::support::table::{METHOD, PARAMS, RESULT};
 
 /// A definition with everything in it that a narrow model would lose. `name` stands where it may.
 fn rich(name: &str) -> String {
@@ -161,6 +161,39 @@ async fn an_endpoint_without_prefix_mirrors_its_server() {
     }
     let reply = gateway.send(call("tool.with strange/name", "{}").request().at("/raw")).await;
     assert_eq!(reply.result()["content"][0]["text"], "s:tool.with strange/name");
+    gateway.stop().await;
+}
+
+/// Covers: F-096, M-72: the page of an app is read by the URI its tool names, and calls its tools as the endpoint without
+/// prefixes shows them; with prefixes a bare name is refused, never given to somebody.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_096_apps_find_their_page_and_their_tools() {
+    let tool =
+        r#"{"name":"open","inputSchema":{"type":"object"},"_meta":{"ui":{"resourceUri":"ui://x/app.html"}}}"#;
+    let offer = || {
+        let mut offer = Offer::defined(&[tool]);
+        offer.resources = vec![
+            r#"{"uri":"ui://x/app.html","name":"app","mimeType":"text/html;profile=mcp-app"}"#.to_owned(),
+        ];
+        offer
+    };
+    let server = Server::modern("s", offer()).await;
+    let other = Server::modern("o", Offer::defined(&[tool])).await;
+    let gateway =
+        Setup::new().toml(BOTH).http("s", &server.url(), "").http("o", &other.url(), "").start().await;
+    for (path, name) in [("/mcp", "s_open"), ("/raw", "open")] {
+        let list = json::value(&tools_at(&gateway, path).await);
+        assert_eq!(
+            (&list[0]["name"], &list[0]["_meta"]["ui"]["resourceUri"]),
+            (&json!(name), &json!("ui://x/app.html"))
+        );
+        let read =
+            gateway.send(mcp("resources/read", r#"{"uri":"ui://x/app.html"}"#).request().at(path)).await;
+        assert_eq!(read.result()["contents"][0]["uri"], "ui://x/app.html");
+    }
+    let bare = call("open", "{}").request();
+    assert_eq!(gateway.send(bare.clone().at("/raw")).await.result()["content"][0]["text"], "s:open");
+    assert_eq!(gateway.send(bare).await.verdict(), (200, Some(PARAMS)));
     gateway.stop().await;
 }
 

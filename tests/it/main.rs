@@ -3,21 +3,42 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that fails fails its test")]
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
+#![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
 mod allowed;
+mod auth;
 mod bounds;
+mod caching;
+mod caching_reads;
+mod caching_walks;
+mod cancel;
 mod capabilities;
+mod changes;
+mod changes_legacy;
+mod changes_topics;
 mod check;
+mod completion;
+mod crowd;
 mod door;
 mod downstream;
 mod errors;
 mod fidelity;
 mod headers;
+mod hostile;
+mod isolation;
+mod legacy_http;
 mod lists;
+mod many;
 mod names;
+mod pages;
+mod paging_out;
 mod params;
 mod probing;
+mod resources;
 mod rounds;
 mod smoke;
+mod stdio;
 mod streams;
 mod support;
+mod tasks_ext;
+mod timeouts;

@@ -61,18 +61,11 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
     addresses(table, &gateway);
     bounds(table, &gateway);
     separator(table, &gateway);
-    GatewayEntry { gateway, include, include_at }
+    GatewayEntry { gateway, include, include_at, listen_at: table.place("listen") }
 }
 
 fn addresses(table: &Table<'_>, gateway: &Gateway) {
     let Gateway { listen, admin_listen, .. } = gateway;
-    if !listen.ip().is_loopback() && !gateway.allow_unauthenticated {
-        table.report(
-            "listen",
-            "is reachable from other machines, and nothing checks who calls",
-            "listen on 127.0.0.1 or [::1], or set `allow_unauthenticated = true` if a proxy in front checks callers",
-        );
-    }
     let (here, there) = (listen.ip(), admin_listen.ip());
     let overlap = here == there || here.is_unspecified() || there.is_unspecified();
     if listen.port() != 0 && listen.port() == admin_listen.port() && overlap {

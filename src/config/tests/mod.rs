@@ -4,9 +4,11 @@ use std::path::Path;
 
 use super::{Config, Problem, Problems};
 
+mod auth;
 mod expansion;
 mod files;
 mod generated;
+mod grants;
 mod include;
 mod reports;
 mod rules;

@@ -16,6 +16,7 @@ use super::{Body, Client, ClientError, ClientOptions};
 use crate::protocol::edit::Parts;
 use crate::tasks::Tasks;
 
+mod fetch;
 mod h2;
 mod keep;
 mod limits;

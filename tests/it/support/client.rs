@@ -51,9 +51,24 @@ impl Connection {
     pub(crate) async fn begin(mut self, request: impl Into<Request>) -> Answer {
         let bytes = request.into().bytes(&self.host);
         self.write(&bytes).await;
+        self.answer().await
+    }
+
+    /// Waits for the head of the answer to what was written.
+    pub(crate) async fn answer(mut self) -> Answer {
         let head = within("the head of an answer", self.wire.head()).await.unwrap().expect("an answer");
         let framing = head.framing(true);
         Answer { head, wire: self.wire, framing, text: Vec::new() }
+    }
+
+    /// Sends no more.
+    pub(crate) async fn end(&mut self) {
+        self.wire.end().await;
+    }
+
+    /// Everything up to the end of the connection.
+    pub(crate) async fn drain(&mut self) -> Vec<u8> {
+        self.wire.drain().await
     }
 
     /// Returns once the gateway has closed the connection.

@@ -7,7 +7,11 @@ pub(crate) mod client;
 pub(crate) mod exchange;
 pub(crate) mod feed;
 pub(crate) mod gateway;
+pub(crate) mod http2;
+pub(crate) mod id_server;
+pub(crate) mod inside;
 pub(crate) mod json;
+pub(crate) mod measure;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
@@ -36,4 +40,9 @@ pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool)
         }
     })
     .await;
+}
+
+/// How much bigger than in CI a storm is to be (`GH_SCALE`).
+pub(crate) fn scale() -> usize {
+    std::env::var("GH_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1)
 }

@@ -159,6 +159,18 @@ impl Wire {
         Ok(whole)
     }
 
+    /// Closes the sending half.
+    pub(crate) async fn end(&mut self) {
+        // It may be closed already.
+        let _ = self.stream.shutdown().await;
+    }
+
+    /// Everything up to the end, orderly or not.
+    pub(crate) async fn drain(&mut self) -> Vec<u8> {
+        self.closed().await;
+        std::mem::take(&mut self.buffer)
+    }
+
     /// Returns once the other end has closed or reset; whatever it still sends is kept.
     pub(crate) async fn closed(&mut self) {
         while matches!(self.fill().await, Ok(true)) {}

@@ -1,0 +1,87 @@
+//! The one credential of a request, out of its head.
+
+use http::{HeaderMap, header};
+use url::form_urlencoded;
+
+use super::rejection::Reason;
+
+/// Tokens with many groups have some kilobytes; nothing longer is looked at.
+const MOST: usize = 12 * 1024;
+
+/// What stands after `Bearer`. A query string never holds a token; with one there as well it is not clear who calls.
+pub(super) fn bearer<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<&'h str, Reason> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let in_query = || query.is_some_and(|query| form_urlencoded::parse(query.as_bytes()).any(is_token));
+    let value = match (values.next(), values.next()) {
+        (None, _) if in_query() => return Err(Reason::Query),
+        (None, _) => return Err(Reason::Missing),
+        (Some(_), Some(_)) => return Err(Reason::Several),
+        (Some(value), None) => value.to_str().map_err(|_| Reason::Malformed)?,
+    };
+    let (scheme, rest) = value.split_once(' ').unwrap_or((value, ""));
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Reason::Scheme);
+    }
+    // A proxy that joins two headers into one writes a comma, which no token has.
+    if in_query() || rest.contains(',') {
+        return Err(Reason::Several);
+    }
+    let token = rest.trim_matches(' ');
+    if token.len() > MOST {
+        return Err(Reason::Oversized);
+    }
+    if is_b64token(token) { Ok(token) } else { Err(Reason::Malformed) }
+}
+
+fn is_token((name, _): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)) -> bool {
+    name == "access_token"
+}
+
+/// The letters of RFC 6750 §2.1.
+fn is_b64token(token: &str) -> bool {
+    let body = token.trim_end_matches('=');
+    !body.is_empty() && body.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderValue};
+
+    use super::super::rejection::Reason;
+    use super::{MOST, bearer};
+
+    fn of(values: &[&str], query: Option<&str>) -> Result<String, Reason> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append("authorization", HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        bearer(&headers, query).map(str::to_owned)
+    }
+
+    /// Covers, F-092.
+    #[test]
+    fn a_20_one_bearer_in_the_header() {
+        for fine in ["Bearer abc.d-e_f~+/==", "bearer abc.d-e_f~+/==", "BEARER   abc.d-e_f~+/== "] {
+            assert_eq!(of(&[fine], None).unwrap(), "abc.d-e_f~+/==");
+            assert_eq!(of(&[fine], Some("x=access_token")).unwrap(), "abc.d-e_f~+/==");
+        }
+        assert_eq!(of(&[], None), Err(Reason::Missing));
+        assert_eq!(of(&[], Some("access_token=abc")), Err(Reason::Query));
+        assert_eq!(of(&[], Some("a=1&access%5Ftoken=abc")), Err(Reason::Query));
+        for other in ["Basic YTpi", "DPoP abc", "abc", "", "Bearerabc"] {
+            assert_eq!(of(&[other], None), Err(Reason::Scheme), "{other}");
+        }
+        for several in ["Bearer a, Bearer b", "Bearer a,b"] {
+            assert_eq!(of(&[several], None), Err(Reason::Several), "{several}");
+        }
+        assert_eq!(of(&["Bearer a", "Bearer a"], None), Err(Reason::Several));
+        assert_eq!(of(&["Bearer a", "Basic a"], None), Err(Reason::Several));
+        assert_eq!(of(&["Bearer a"], Some("access_token=a")), Err(Reason::Several));
+        for odd in ["Bearer", "Bearer ", "Bearer a b", "Bearer =", "Bearer a=b", "Bearer \"a\"", "Bearer é"]
+        {
+            assert_eq!(of(&[odd], None), Err(Reason::Malformed), "{odd}");
+        }
+        assert_eq!(of(&[&format!("Bearer {}", "a".repeat(MOST + 1))], None), Err(Reason::Oversized));
+        assert!(of(&[&format!("Bearer {}", "a".repeat(MOST))], None).is_ok());
+    }
+}

@@ -1,0 +1,117 @@
+//! Who calls: what is known of a caller once its credential has been verified.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+use crate::config::auth::{ApiKey, Auth, scope_words};
+
+/// A verified caller. Holds no token.
+#[derive(Clone, PartialEq)]
+pub struct Principal {
+    /// The same for the same caller in every request and process: handles are bound to it. A digest of
+    /// (issuer, subject), the key's name, or `anonymous`.
+    pub id: Arc<str>,
+    /// Whose token it was; empty for keys and `anonymous`.
+    pub issuer: Arc<str>,
+    /// `sub`, the key's name, or `anonymous`.
+    pub subject: Arc<str>,
+    /// The OAuth client (`client_id`, else `azp`), the key's name, or `anonymous`.
+    pub client: Option<Arc<str>>,
+    /// What it was given, and what that implies.
+    pub scopes: BTreeSet<String>,
+    /// Every claim, for grants.
+    pub claims: Map<String, Value>,
+    /// `exp`, in seconds since 1970.
+    pub expires: Option<u64>,
+}
+
+impl Principal {
+    /// Everybody, where nobody is asked who they are.
+    pub fn anonymous() -> Arc<Self> {
+        static ANONYMOUS: LazyLock<Arc<Principal>> = LazyLock::new(|| {
+            let name: Arc<str> = Arc::from("anonymous");
+            Arc::new(Principal {
+                id: Arc::clone(&name),
+                issuer: Arc::from(""),
+                subject: Arc::clone(&name),
+                client: Some(name),
+                scopes: BTreeSet::new(),
+                claims: Map::new(),
+                expires: None,
+            })
+        });
+        Arc::clone(&ANONYMOUS)
+    }
+
+    /// The holder of a static key.
+    pub(super) fn of_key(key: &ApiKey, auth: &Auth) -> Self {
+        let name: Arc<str> = Arc::from(key.name.as_str());
+        Self {
+            id: Arc::from(format!("key:{name}")),
+            issuer: Arc::from(""),
+            subject: Arc::clone(&name),
+            client: Some(name),
+            scopes: scopes(&key.claims, auth),
+            claims: key.claims.clone(),
+            expires: None,
+        }
+    }
+
+    /// Somebody with these claims, to find out what that one could do; nothing is verified.
+    pub fn supposed(claims: Map<String, Value>, auth: &Auth) -> Self {
+        let text = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default();
+        Self {
+            id: Arc::from("supposed"),
+            issuer: Arc::from(text("iss")),
+            subject: Arc::from(text("sub")),
+            client: None,
+            scopes: scopes(&claims, auth),
+            expires: None,
+            claims,
+        }
+    }
+
+    /// Whether nobody asked who it is.
+    pub fn is_anonymous(&self) -> bool {
+        *self.id == *"anonymous"
+    }
+
+    /// The value of the `client` label before it is bounded.
+    pub fn client_label(&self) -> &str {
+        self.client.as_deref().unwrap_or("other")
+    }
+
+    /// Whether every one of these is held.
+    pub fn holds<'s>(&self, scopes: impl IntoIterator<Item = &'s String>) -> bool {
+        scopes.into_iter().all(|scope| self.scopes.contains(scope))
+    }
+}
+
+impl fmt::Debug for Principal {
+    /// Without the claims: they are about people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Principal")
+            .field("id", &self.id)
+            .field("issuer", &self.issuer)
+            .field("client", &self.client)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// `scope` and its alias `scp`, with all they imply.
+pub(super) fn scopes(claims: &Map<String, Value>, auth: &Auth) -> BTreeSet<String> {
+    auth.closure(["scope", "scp"].iter().filter_map(|name| claims.get(*name)).flat_map(scope_words))
+}
+
+/// The id of a token's subject. `kind` tells people (`sub`) from clients that act for themselves (`app`). The
+/// issuer holds no line break, so no two pairs are one text.
+pub(super) fn token_id(kind: &str, issuer: &str, subject: &str) -> Arc<str> {
+    let digest = super::sha256(&[issuer.as_bytes(), b"\n", subject.as_bytes()]);
+    Arc::from(format!("{kind}:{}", URL_SAFE_NO_PAD.encode(digest)))
+}

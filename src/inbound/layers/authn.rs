@@ -1,0 +1,65 @@
+//! Who calls an endpoint, by whatever method: a principal, or an answer that teaches nothing else.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderValue, header};
+
+use crate::auth::{Authenticator, Principal, Rejection, insufficient_scope};
+use crate::gateway::Endpoint;
+use crate::inbound::respond::empty;
+use crate::inbound::{Door, well_known};
+
+/// Seconds until an issuer that did not answer may answer again.
+const LATER: HeaderValue = HeaderValue::from_static("5");
+
+pub(in crate::inbound) async fn check(
+    State(door): State<Arc<Door>>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Response {
+    let snapshot = door.gateway.snapshot();
+    let Some(endpoint) = snapshot.endpoint(request.uri().path()) else {
+        return next.run(request).await;
+    };
+    let principal = match door.auth.load_full() {
+        None => Principal::anonymous(),
+        Some(auth) => {
+            let resource = door.resource(endpoint);
+            match auth.authenticate(request.headers(), request.uri().query(), &resource).await {
+                Ok(principal) => principal,
+                Err(rejection) => return refuse(&door, &auth, endpoint, rejection),
+            }
+        }
+    };
+    drop(snapshot);
+    request.extensions_mut().insert(principal);
+    // Whatever reads headers from here on, a credential is not among them.
+    request.headers_mut().remove(header::AUTHORIZATION);
+    next.run(request).await
+}
+
+/// The challenge for a caller who needs more scopes for what it asked.
+pub(in crate::inbound) fn step_up(
+    door: &Door,
+    endpoint: &Endpoint,
+    scopes: &[String],
+) -> Option<HeaderValue> {
+    let auth = door.auth.load_full()?;
+    insufficient_scope(scopes, well_known::address(door, &auth, endpoint).as_deref())
+}
+
+fn refuse(door: &Door, auth: &Authenticator, endpoint: &Endpoint, rejection: Rejection) -> Response {
+    let mut response = empty(rejection.status());
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let metadata = well_known::address(door, auth, endpoint);
+    match rejection.challenge(&auth.config().required_scopes, metadata.as_deref()) {
+        Some(challenge) => headers.insert(header::WWW_AUTHENTICATE, challenge),
+        None => headers.insert(header::RETRY_AFTER, LATER),
+    };
+    response
+}
