@@ -212,8 +212,8 @@ impl Gateway {
                         outlet.send(notice).await;
                     }
                 }
-                Message::Result { body, result, .. } => {
-                    let relayed = relay.result(&body, result, &errand.server.config)?;
+                Message::Result { body, result, object, .. } => {
+                    let relayed = relay.result(&body, result, object, &errand.server.config)?;
                     record.outcome(relayed.outcome);
                     if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
                         let kept = Kept { body, result, received: Instant::now(), hints };

@@ -41,7 +41,7 @@ impl Gateway {
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
             let (sealer, tasks) = (&self.sealer, self.task_seal(call));
             let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
-            return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
+            return Ok(relay.result(&kept.body, kept.result, None, &server.config)?.parts);
         }
         self.metrics.cache("reads", "miss");
         let epoch = shelf.reads.epoch();

@@ -96,15 +96,20 @@ impl Relay<'_> {
     }
 
     /// The result for a modern client: `resultType` there, `serverInfo` ours, state sealed (M-10, M-22, R-26).
+    /// `object`: the result's members, if they were read already.
     pub(super) fn result(
         &self,
         body: &Bytes,
         span: Span,
+        object: Option<Object>,
         server: &ServerConfig,
     ) -> Result<Relayed, GatewayError> {
         const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
         let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
-        let object = Object::parse(text, span).map_err(|_| MALFORMED)?;
+        let object = match object {
+            Some(object) => object,
+            None => Object::parse(text, span).map_err(|_| MALFORMED)?,
+        };
         let get = |key: &str| object.get(text, key).map_err(|_| MALFORMED);
         let mut edits = Edits::new();
         let mut added = Added::default();

@@ -31,6 +31,8 @@ pub enum Message {
         body: Bytes,
         /// The result in it.
         result: Span,
+        /// Its members, where it is an object that can be read.
+        object: Option<Object>,
         /// Whether the server speaks the modern dialect, and the result has its shape.
         modern: bool,
     },
@@ -157,15 +159,15 @@ impl Exchange {
         error
     }
 
-    fn accept(&mut self, message: Received) -> Result<Option<Message>, OutboundError> {
+    fn accept(&mut self, mut message: Received) -> Result<Option<Message>, OutboundError> {
         let mut buffer = [0; 20];
         let number = self.guard.text(&mut buffer);
         let own = |id: &[u8]| id == number;
-        match &message.kind {
-            ReceivedKind::Result { id, result } if own(id) => {
-                let result = *result;
+        match &mut message.kind {
+            ReceivedKind::Result { id, result, object } if own(id) => {
+                let (result, object, modern) = (*result, object.take(), self.is_modern());
                 self.finish();
-                Ok(Some(Message::Result { body: message.body, result, modern: self.is_modern() }))
+                Ok(Some(Message::Result { body: message.body, result, object, modern }))
             }
             ReceivedKind::Error { id, error } if id.as_ref().is_none_or(|id| own(id)) => {
                 let error = error.clone();

@@ -94,6 +94,8 @@ pub enum ReceivedKind {
         id: Bytes,
         /// The result's position.
         result: Span,
+        /// Its members, where it is an object that can be read.
+        object: Option<Object>,
     },
     /// An answer with an error.
     Error {
@@ -137,7 +139,7 @@ impl Received {
         let text = std::str::from_utf8(&body).map_err(|_| ObjectError::Syntax)?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let body = body.slice_ref(text.as_bytes());
-        let top = Object::parse(text, Span::new(0, text.len()))?;
+        let (top, object) = Object::parse_with(text, Span::new(0, text.len()), "result")?;
         let version = top.get(text, "jsonrpc")?.and_then(|s| string(s.of(text)));
         if version.as_deref() != Some("2.0") {
             return Err(ObjectError::Syntax);
@@ -151,7 +153,7 @@ impl Received {
         let id = id.filter(|id| id != "null");
         let (result, error) = (top.get(text, "result")?, top.get(text, "error")?);
         let kind = match (method, id, result, error) {
-            (None, Some(id), Some(result), None) => ReceivedKind::Result { id, result },
+            (None, Some(id), Some(result), None) => ReceivedKind::Result { id, result, object },
             (None, id, None, Some(error)) => ReceivedKind::Error { id, error: rpc_error(text, error)? },
             (Some(method), Some(id), None, None) if is_id(&id) => {
                 ReceivedKind::Request { id, method: method.as_ref().into(), params: top.get(text, "params")? }

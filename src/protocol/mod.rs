@@ -10,6 +10,7 @@ pub mod meta;
 pub mod method;
 pub mod number;
 pub mod object;
+mod scan;
 pub mod sse;
 pub mod version;
 

@@ -1,7 +1,6 @@
 //! One level of a JSON object as positions in the text: which key stands where, nothing copied.
 
-use serde::de::{Deserializer as _, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+use super::scan;
 
 /// A half-open byte range of a message body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,12 +25,6 @@ impl Span {
     /// As a range for slicing `Bytes`.
     pub const fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
-    }
-
-    /// Where `part` lies inside `text`; both must come from the same allocation.
-    fn locate(text: &str, part: &str) -> Self {
-        let start = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        Self::new(start, start + part.len())
     }
 }
 
@@ -89,18 +82,19 @@ impl Object {
         if bad_key { Err(ObjectError::BadKey) } else { Ok(object) }
     }
 
+    /// [`Object::parse`], and the object under `key` read in the same pass, where there is a good one.
+    pub fn parse_with(text: &str, span: Span, key: &str) -> Result<(Self, Option<Self>), ObjectError> {
+        let mut reader = Reader { text, wanted: Some(key), inner: None, bad_key: false };
+        let object = reader.object(span)?;
+        if reader.bad_key { Err(ObjectError::BadKey) } else { Ok((object, reader.inner)) }
+    }
+
     /// Like [`Object::parse`], but a key that is no Unicode text only sets the flag: such a message is
     /// refused as well, yet with its id (M-05). The key's own text stands in for its name.
     pub(super) fn read(text: &str, span: Span) -> Result<(Self, bool), ObjectError> {
-        let raw = span.of(text);
-        let trimmed = raw.trim_matches([' ', '\t', '\n', '\r']);
-        if !trimmed.starts_with('{') {
-            return Err(if is_json(trimmed) { ObjectError::NotObject } else { ObjectError::Syntax });
-        }
-        let mut reader = serde_json::Deserializer::from_str(trimmed);
-        let (members, bad_key) = reader.deserialize_map(Members { text }).map_err(|_| ObjectError::Syntax)?;
-        reader.end().map_err(|_| ObjectError::Syntax)?;
-        Ok((Self { span: Span::locate(text, trimmed), members }, bad_key))
+        let mut reader = Reader { text, wanted: None, inner: None, bad_key: false };
+        let object = reader.object(span)?;
+        Ok((object, reader.bad_key))
     }
 
     /// The value of `key`; an error when it occurs more than once, however it is spelled.
@@ -126,11 +120,32 @@ impl Object {
 
 /// The elements of a JSON array, by position.
 pub fn array(text: &str, span: Span) -> Result<Vec<Span>, ObjectError> {
-    let raw = span.of(text);
-    let mut reader = serde_json::Deserializer::from_str(raw);
-    let items = reader.deserialize_seq(Elements { text }).map_err(|_| ObjectError::Syntax)?;
-    reader.end().map_err(|_| ObjectError::Syntax)?;
-    Ok(items)
+    elements(text, span).ok_or(ObjectError::Syntax)
+}
+
+fn elements(text: &str, span: Span) -> Option<Vec<Span>> {
+    let (end, mut at) = (span.end as usize, span.start as usize);
+    let bytes = text.as_bytes().get(..end)?;
+    at = scan::space(bytes, at);
+    if bytes.get(at) != Some(&b'[') {
+        return None;
+    }
+    let mut items = Vec::new();
+    at = scan::space(bytes, at + 1);
+    if bytes.get(at) == Some(&b']') {
+        return (scan::space(bytes, at + 1) == end).then_some(items);
+    }
+    loop {
+        let start = at;
+        at = scan::value(bytes, at)?;
+        items.push(Span::new(start, at));
+        at = scan::space(bytes, at);
+        match bytes.get(at)? {
+            b',' => at = scan::space(bytes, at + 1),
+            b']' => return (scan::space(bytes, at + 1) == end).then_some(items),
+            _ => return None,
+        }
+    }
 }
 
 /// A JSON string's content; `None` when `raw` is no string or holds a lone surrogate.
@@ -145,61 +160,82 @@ pub fn string(raw: &str) -> Option<std::borrow::Cow<'_, str>> {
 
 /// Whether `raw` is one JSON value.
 pub fn is_json(raw: &str) -> bool {
-    serde_json::from_str::<&RawValue>(raw).is_ok()
+    let bytes = raw.as_bytes();
+    scan::value(bytes, scan::space(bytes, 0)).is_some_and(|end| scan::space(bytes, end) == bytes.len())
 }
 
-struct Members<'t> {
+/// Reads one object, and one that stands in it.
+struct Reader<'t> {
     text: &'t str,
+    /// The key whose object is read as well.
+    wanted: Option<&'t str>,
+    inner: Option<Object>,
+    /// A key is no Unicode text.
+    bad_key: bool,
 }
 
-impl<'de> Visitor<'de> for Members<'_> {
-    /// The members, and whether a key is no Unicode text.
-    type Value = (Vec<Member>, bool);
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an object")
+impl Reader<'_> {
+    fn object(&mut self, span: Span) -> Result<Object, ObjectError> {
+        let end = span.end as usize;
+        let bytes = self.text.as_bytes().get(..end).ok_or(ObjectError::Syntax)?;
+        let start = scan::space(bytes, span.start as usize);
+        if bytes.get(start) != Some(&b'{') {
+            let is_json = scan::value(bytes, start).is_some_and(|at| scan::space(bytes, at) == end);
+            return Err(if is_json { ObjectError::NotObject } else { ObjectError::Syntax });
+        }
+        let (members, at) = self.members(bytes, start).ok_or(ObjectError::Syntax)?;
+        if scan::space(bytes, at) != end {
+            return Err(ObjectError::Syntax);
+        }
+        Ok(Object { span: Span::new(start, at), members })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+    /// The members of the object whose brace is at `at`, and where it ends.
+    fn members(&mut self, bytes: &[u8], at: usize) -> Option<(Vec<Member>, usize)> {
+        let mut at = scan::space(bytes, at + 1);
+        if bytes.get(at) == Some(&b'}') {
+            return Some((Vec::new(), at + 1));
+        }
         let mut members = Vec::with_capacity(8);
-        let mut bad_key = false;
-        while let Some(key) = map.next_key::<&'de RawValue>()? {
-            let value = map.next_value::<&'de RawValue>()?;
-            let raw = key.get();
-            let unescaped = match raw.contains('\\').then(|| serde_json::from_str::<Box<str>>(raw)) {
-                Some(Ok(name)) => Some(name),
-                Some(Err(_)) => {
-                    bad_key = true;
-                    None
-                }
-                None => None,
-            };
-            members.push(Member {
-                key: Span::locate(self.text, raw),
-                value: Span::locate(self.text, value.get()),
-                unescaped,
-            });
+        loop {
+            let key = Span::new(at, scan::string(bytes, at)?);
+            let value = scan::key(bytes, at)?;
+            let unescaped = self.unescaped(key);
+            let mut member = Member { key, value: Span::new(value, value), unescaped };
+            at = self.value(bytes, value, &member)?;
+            member.value.end = at as u32;
+            members.push(member);
+            at = scan::space(bytes, at);
+            match bytes.get(at)? {
+                b',' => at = scan::space(bytes, at + 1),
+                b'}' => return Some((members, at + 1)),
+                _ => return None,
+            }
         }
-        Ok((members, bad_key))
-    }
-}
-
-struct Elements<'t> {
-    text: &'t str,
-}
-
-impl<'de> Visitor<'de> for Elements<'_> {
-    type Value = Vec<Span>;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("an array")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = seq.next_element::<&'de RawValue>()? {
-            items.push(Span::locate(self.text, item.get()));
+    /// The end of a member's value; it is read if it is the one wanted.
+    fn value(&mut self, bytes: &[u8], at: usize, member: &Member) -> Option<usize> {
+        if bytes.get(at) != Some(&b'{') || self.wanted.is_none_or(|key| member.name(self.text) != key) {
+            return scan::value(bytes, at);
         }
-        Ok(items)
+        // Not again further inside; and a bad key there is for whoever reads that object.
+        let (wanted, bad_key) = (self.wanted.take(), std::mem::take(&mut self.bad_key));
+        let (members, end) = self.members(bytes, at)?;
+        let good = !std::mem::replace(&mut self.bad_key, bad_key);
+        self.wanted = wanted;
+        self.inner = good.then(|| Object { span: Span::new(at, end), members });
+        Some(end)
+    }
+
+    /// A key's text where it is spelled with escapes.
+    fn unescaped(&mut self, key: Span) -> Option<Box<str>> {
+        let raw = key.of(self.text);
+        if !raw.contains('\\') {
+            return None;
+        }
+        let text = serde_json::from_str(raw).ok();
+        self.bad_key |= text.is_none();
+        text
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use tokio::time::Instant;
 use url::Url;
@@ -169,7 +170,9 @@ impl Answer {
             match (&first, rest.is_empty()) {
                 (None, true) => first = Some(data),
                 (Some(one), true) => {
-                    rest.reserve(one.len() + data.len());
+                    // What is still to come, where that is known: a large answer is copied once, not again and again.
+                    let declared = body.size_hint().exact().unwrap_or(0).min(self.max_result as u64);
+                    rest.reserve(total + declared as usize);
                     rest.extend_from_slice(one);
                     rest.extend_from_slice(&data);
                 }

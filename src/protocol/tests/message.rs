@@ -13,7 +13,7 @@ fn kind(text: &str) -> Result<ReceivedKind, ObjectError> {
 
 #[test]
 fn the_four_kinds() {
-    let ReceivedKind::Result { id, result } =
+    let ReceivedKind::Result { id, result, .. } =
         kind(r#"{"result": {"a":1} ,"id":"x","jsonrpc":"2.0"}"#).unwrap()
     else {
         panic!("a result")
@@ -94,7 +94,7 @@ proptest! {
         let result = message::result(&id, Bytes::from(object.clone()));
         let received = Received::parse(result.to_bytes()).unwrap();
         let text = received.text().to_owned();
-        let ReceivedKind::Result { id: found, result } = received.kind else { panic!("{text}") };
+        let ReceivedKind::Result { id: found, result, .. } = received.kind else { panic!("{text}") };
         prop_assert_eq!((&found, result.of(&text)), (id.raw(), object.as_str()));
 
         for params in ["", &object] {

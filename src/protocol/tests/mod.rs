@@ -14,6 +14,7 @@ mod message;
 mod meta;
 mod number;
 mod object;
+mod scan;
 mod sse;
 
 /// JSON as serde_json reads it, except that order and repeated keys are kept.
