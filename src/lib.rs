@@ -24,7 +24,7 @@
 //!
 //! # Life of a `tools/call`
 //!
-//! `inbound` layers ([`inbound::router`] lists them) → `inbound/endpoint` parses the message once →
+//! `inbound` layers ([`inbound::service`] lists them) → `inbound/endpoint` parses the message once →
 //! `inbound/modern` holds headers against the body and builds a [`gateway::Call`] → [`gateway::Gateway::handle`]
 //! opens the record → `gateway/invoke`: resolve the name, check `Mcp-Param-*`, prepare the edits →
 //! [`outbound::Server::call`]: permit, peer, dialect → `outbound/link`: bytes out, messages back →

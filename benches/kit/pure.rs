@@ -23,12 +23,12 @@ pub(crate) fn messages() -> Vec<Case> {
         |size| Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":7,"result":{}}}"#, message::result(size)));
     let (small, large) = (answer(1024), answer(100 * 1024));
     vec![
-        Case::new("read a 1 KB tools/call", (6, 800), move || Envelope::parse(body.clone(), LIMITS)),
-        Case::new("write the 1 KB request for the next hop", (10, 2400), move || {
+        Case::new("read a 1 KB tools/call", (3, 800), move || Envelope::parse(body.clone(), LIMITS)),
+        Case::new("write the 1 KB request for the next hop", (9, 2300), move || {
             (modern::headers(&request, MODERN), modern::body(&request, 7, MODERN, CLIENT))
         }),
-        Case::new("read a 1 KB answer", (2, 300), move || Received::parse(small.clone())),
-        Case::new("read a 100 KB answer", (2, 300), move || Received::parse(large.clone())),
+        Case::new("read a 1 KB answer", (2, 520), move || Received::parse(small.clone())),
+        Case::new("read a 100 KB answer", (2, 520), move || Received::parse(large.clone())),
     ]
 }
 

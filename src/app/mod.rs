@@ -93,9 +93,9 @@ impl App {
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
         let options = |stats| listen_options(&config.gateway, stats);
-        let router = inbound::router(Arc::new(door));
-        let served =
-            tasks.spawn("listener", net::serve(public, router, options(stats), tasks.clone(), drain.clone()));
+        let service = inbound::service(Arc::new(door));
+        let served = tasks
+            .spawn("listener", net::serve(public, service, options(stats), tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
         tasks

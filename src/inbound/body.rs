@@ -1,9 +1,9 @@
 //! Reads a request body within its bounds of size, time and memory (H-06).
 
-use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 
 use super::Door;
 use crate::net::budget::Held;
@@ -16,7 +16,7 @@ pub(super) struct Read {
 }
 
 /// Reads all of it; the error is the status of an answer with an empty body.
-pub(super) async fn read(door: &Door, body: Body) -> Result<Read, StatusCode> {
+pub(super) async fn read(door: &Door, body: Incoming) -> Result<Read, StatusCode> {
     match tokio::time::timeout(door.bounds.body_timeout, collect(door, body)).await {
         Ok(read) => read,
         Err(_) => {
@@ -26,7 +26,7 @@ pub(super) async fn read(door: &Door, body: Body) -> Result<Read, StatusCode> {
     }
 }
 
-async fn collect(door: &Door, mut body: Body) -> Result<Read, StatusCode> {
+async fn collect(door: &Door, mut body: Incoming) -> Result<Read, StatusCode> {
     let mut held = door.budget.hold();
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();

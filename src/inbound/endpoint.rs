@@ -2,17 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::response::Response;
 use http::request::Parts as Head;
 use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::Instant;
 
 use super::error::Refusal;
-use super::layers::observe::RequestId;
 use super::respond::{self, empty};
-use super::{Door, accept, body, modern};
+use super::{Door, Request, Response, accept, body, modern, well_known};
 use crate::auth::Principal;
 use crate::gateway::{Endpoint, Snapshot};
 use crate::protocol::envelope::{Envelope, Limits, MessageKind};
@@ -34,13 +30,21 @@ pub(super) struct Arrival {
     pub(super) at: Instant,
 }
 
-pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>) -> Response {
+/// An endpoint, or a document about endpoints.
+pub(super) async fn route(door: &Arc<Door>, request: Request) -> Response {
+    if well_known::is_under(request.uri().path()) {
+        return well_known::serve(door, &request);
+    }
+    serve(door, request).await
+}
+
+async fn serve(door: &Arc<Door>, request: Request) -> Response {
     let at = Instant::now();
-    let (mut head, payload) = request.into_parts();
+    let Request { http, id: request, principal } = request;
+    let (head, payload) = http.into_parts();
     let snapshot = door.gateway.snapshot();
     // Without a principal nobody looked at this request: its endpoint came a moment later.
-    let (Some(endpoint), Some(principal)) =
-        (snapshot.endpoint(head.uri.path()).map(Arc::clone), head.extensions.remove::<Arc<Principal>>())
+    let (Some(endpoint), Some(principal)) = (snapshot.endpoint(head.uri.path()).map(Arc::clone), principal)
     else {
         return empty(StatusCode::NOT_FOUND);
     };
@@ -48,7 +52,7 @@ pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>)
         return refused;
     }
     let accepts = accept::accepts(&head.headers);
-    let read = match body::read(&door, payload).await {
+    let read = match body::read(door, payload).await {
         Ok(read) => read,
         Err(status) => return empty(status),
     };
@@ -56,25 +60,24 @@ pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>)
     let envelope = match Envelope::parse(read.bytes, limits) {
         Ok(envelope) => envelope,
         Err(error) => {
-            note(&door, None, Outcome::BadRequest);
+            note(door, None, Outcome::BadRequest);
             return respond::refuse(&Refusal::from(&error), error.id.as_ref());
         }
     };
-    let request = head.extensions.get::<RequestId>().map_or(0, |id| id.0);
     let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, request, at };
     match arrival.envelope.kind {
         MessageKind::Response => {
             // Only legacy clients answer requests; a modern server sends none (H-10).
-            note(&door, None, Outcome::BadRequest);
+            note(door, None, Outcome::BadRequest);
             respond::refuse(&Refusal::invalid("responses are not accepted here"), None)
         }
         MessageKind::Notification => empty(StatusCode::ACCEPTED),
         MessageKind::Request(_) => match era(&arrival) {
-            Ok(()) => match modern::call(&door, arrival) {
-                Ok(call) => respond::answer(&door, call, accepts, read.held).await,
+            Ok(()) => match modern::call(door, arrival) {
+                Ok(call) => respond::answer(door, call, accepts, read.held).await,
                 Err(refused) => *refused,
             },
-            Err(refusal) => refuse(&door, &arrival, &refusal),
+            Err(refusal) => refuse(door, &arrival, &refusal),
         },
     }
 }

@@ -1,13 +1,14 @@
-//! The door for MCP clients: the router, and the one visible, ordered list of layers.
+//! The door for MCP clients: the one visible, ordered list of layers, and what stands behind them.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use axum::Router;
-use axum::middleware::from_fn_with_state;
-use axum::routing::any;
-use tower_http::catch_panic::CatchPanicLayer;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use hyper::body::Incoming;
+use tower::{Service, service_fn};
 
 mod accept;
 mod body;
@@ -18,12 +19,13 @@ mod modern;
 mod respond;
 mod well_known;
 
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Principal};
 use crate::gateway::{Endpoint, Gateway};
 use crate::net::Budget;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 pub use layers::origin::Guard;
+pub use respond::Body;
 
 /// What every request needs.
 #[derive(Debug)]
@@ -68,24 +70,62 @@ pub struct Bounds {
     pub keepalive: Duration,
 }
 
-/// The router. Endpoints are looked up per request, so a new configuration needs no new router.
-pub fn router(door: Arc<Door>) -> Router {
-    let panics = layers::panic::Answer(door.tasks.clone());
-    Router::new()
-        .route("/.well-known/{*path}", any(well_known::serve))
-        .fallback(endpoint::serve)
-        .with_state(Arc::clone(&door))
-        // Innermost first; a request passes them from the bottom up.
-        // Who calls: nothing about endpoints, methods or versions is told to others.
-        .layer(from_fn_with_state(Arc::clone(&door), layers::authn::check))
-        // Size: refused by its declared length, before anything is read (H-06).
-        .layer(from_fn_with_state(Arc::clone(&door), layers::bounds::check))
-        // Web pages that passed the guard may read answers, refusals too.
-        .layer(from_fn_with_state(Arc::clone(&door), layers::cors::allow))
-        // Host and Origin: before anything else is learnt (H-03, H-04, A-66).
-        .layer(from_fn_with_state(Arc::clone(&door), layers::origin::check))
-        // A panic in one request is that request's 500, never a dead gateway.
-        .layer(CatchPanicLayer::custom(panics))
-        // Outermost, so that every answer has a request id and every log line of a request names it.
-        .layer(from_fn_with_state(door, layers::observe::follow))
+/// A request, and what the layers learnt of it.
+#[derive(Debug)]
+struct Request {
+    http: http::Request<Incoming>,
+    /// What `X-Request-Id` says.
+    id: u64,
+    /// Who calls, once that is known.
+    principal: Option<Arc<Principal>>,
+}
+
+type Response = http::Response<Body>;
+
+impl std::ops::Deref for Request {
+    type Target = http::Request<Incoming>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.http
+    }
+}
+
+impl std::ops::DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.http
+    }
+}
+
+/// What serves a listener. Endpoints are looked up per request, so a new configuration needs no new service.
+pub fn service(
+    door: Arc<Door>,
+) -> impl Service<
+    http::Request<Incoming>,
+    Response = Response,
+    Error = Infallible,
+    Future = BoxFuture<'static, Result<Response, Infallible>>,
+> + Clone {
+    service_fn(move |http: http::Request<Incoming>| {
+        let door = Arc::clone(&door);
+        // One box a request; an idle connection holds none of this.
+        async move { Ok(pass(&door, Request { http, id: 0, principal: None }).await) }.boxed()
+    })
+}
+
+/// The layers. Functions around each other, since services of one type would be cloned and boxed at every layer.
+async fn pass(door: &Arc<Door>, request: Request) -> Response {
+    // Innermost first; a request passes them from the bottom up.
+    let serve = move |request| endpoint::route(door, request);
+    // Who calls: nothing about endpoints, methods or versions is told to others.
+    let serve = move |request| layers::authn::check(door, request, serve);
+    // Size: refused by its declared length, before anything is read (H-06).
+    let serve = move |request| layers::bounds::check(door, request, serve);
+    // Web pages that passed the guard may read answers, refusals too.
+    let serve = move |request| layers::cors::allow(door, request, serve);
+    // Host and Origin: before anything else is learnt (H-03, H-04, A-66).
+    let serve = move |request| layers::origin::check(door, request, serve);
+    // A panic in one request is that request's 500, never a dead gateway.
+    let serve = move |request| layers::panic::catch(door, request, serve);
+    // Outermost, so that every answer has a request id and every log line of a request names it.
+    layers::observe::follow(request, serve).await
 }

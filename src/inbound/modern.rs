@@ -1,11 +1,10 @@
 //! The 2026-07-28 door: `_meta` there, headers equal to the body, in the order of H-25; builds a [`Call`].
 
-use axum::response::Response;
 use http::HeaderMap;
 
-use super::Door;
 use super::endpoint::{Arrival, refuse};
 use super::error::Refusal;
+use super::{Door, Response};
 use crate::gateway::{Call, Client};
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};

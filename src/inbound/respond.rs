@@ -8,19 +8,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::response::Response;
 use bytes::Bytes;
-use futures_util::{FutureExt as _, Stream};
+use futures_util::FutureExt as _;
 use http::{HeaderValue, StatusCode, header};
+use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-use super::Door;
 use super::accept::Accepts;
 use super::error::Refusal;
 use super::layers::authn;
+use super::{Door, Response};
 use crate::gateway::{Call, Endpoint, GatewayError, Outlet};
+use crate::net;
 use crate::net::budget::Held;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
@@ -34,11 +34,52 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// Notices that may wait for a slow client.
 const NOTICES: usize = 32;
 
+/// The body of an answer.
+#[derive(Debug)]
+pub enum Body {
+    /// All of it.
+    Whole(net::Body),
+    /// What a call says, as it comes.
+    Events(Box<Events>),
+}
+
+impl From<Parts> for Body {
+    fn from(parts: Parts) -> Self {
+        Self::Whole(parts.into())
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = net::ClientError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, net::ClientError>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(context),
+            Self::Events(events) => events.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(body) if body.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Events(_) => SizeHint::default(),
+        }
+    }
+}
+
 type Running = Pin<Box<dyn Future<Output = Result<Parts, GatewayError>> + Send>>;
 
 /// An answer without a body.
 pub(super) fn empty(status: StatusCode) -> Response {
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(Parts::new().into());
     *response.status_mut() = status;
     response
 }
@@ -77,12 +118,12 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
             }
             said.into_iter().for_each(|notice| events.queue(framed(notice)));
             events.finish(result);
-            return stream(StatusCode::OK, Body::from_stream(events));
+            return stream(StatusCode::OK, Body::Events(Box::new(events)));
         }
         () = patience => events.queue(Bytes::from_static(sse::KEEP_ALIVE).into()),
     }
     events.source = Some((running, notices));
-    stream(StatusCode::OK, Body::from_stream(events))
+    stream(StatusCode::OK, Body::Events(Box::new(events)))
 }
 
 /// The call, ready to be polled. A panic in it is its own internal error.
@@ -152,7 +193,7 @@ fn finished(
             refusal.message(Some(id))
         }
     };
-    if as_event { stream(StatusCode::OK, pieces(framed(message))) } else { json(StatusCode::OK, message) }
+    if as_event { stream(StatusCode::OK, framed(message).into()) } else { json(StatusCode::OK, message) }
 }
 
 /// One message as one event.
@@ -175,7 +216,7 @@ fn one_line(piece: Bytes) -> Bytes {
 }
 
 fn json(status: StatusCode, message: Parts) -> Response {
-    let mut response = Response::new(pieces(message));
+    let mut response = Response::new(message.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -193,18 +234,20 @@ fn stream(status: StatusCode, body: Body) -> Response {
     response
 }
 
-fn pieces(parts: Parts) -> Body {
-    Body::new(crate::net::Body::from(parts))
-}
-
 /// The events of one call: notices as they come, the answer last, comments when quiet (H-70, H-71, H-73).
-struct Events {
+pub struct Events {
     /// The call and what it says; `None` once it has ended.
     source: Option<(Running, mpsc::Receiver<Parts>)>,
     id: Id,
     next: VecDeque<Bytes>,
     quiet: Pin<Box<Sleep>>,
     keepalive: Duration,
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
 }
 
 impl Events {
@@ -249,13 +292,11 @@ impl Events {
     }
 }
 
-impl Stream for Events {
-    type Item = Result<Bytes, std::convert::Infallible>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+impl Events {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(piece) = self.next.pop_front() {
-                return Poll::Ready(Some(Ok(piece)));
+                return Poll::Ready(Some(piece));
             }
             if self.source.is_none() {
                 return Poll::Ready(None);

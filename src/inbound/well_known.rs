@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::response::Response;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ALLOW,
     CACHE_CONTROL, CONTENT_TYPE,
 };
 use http::{HeaderValue, Method, StatusCode};
 
-use super::Door;
 use super::respond::empty;
+use super::{Door, Request, Response};
 use crate::auth::Authenticator;
 use crate::gateway::{Endpoint, Snapshot};
+use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
 
 /// Where metadata stand; the path of an endpoint follows.
@@ -33,7 +31,7 @@ pub(super) fn address(door: &Door, auth: &Authenticator, endpoint: &Endpoint) ->
     any.then(|| format!("{}{PLACE}{}", door.public, endpoint.config.path))
 }
 
-pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>) -> Response {
+pub(super) fn serve(door: &Door, request: &Request) -> Response {
     let snapshot = door.gateway.snapshot();
     let auth = door.auth.load_full().filter(|auth| !auth.config().issuers.is_empty());
     let found = auth.as_ref().zip(endpoint(&snapshot, request.uri().path()));
@@ -41,7 +39,7 @@ pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>)
         return empty(StatusCode::NOT_FOUND);
     };
     let mut response = match *request.method() {
-        Method::GET | Method::HEAD => document(&door, auth, endpoint, &snapshot),
+        Method::GET | Method::HEAD => document(door, auth, endpoint, &snapshot),
         Method::OPTIONS => {
             let mut response = empty(StatusCode::NO_CONTENT);
             response.headers_mut().insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
@@ -80,7 +78,7 @@ fn document(door: &Door, auth: &Authenticator, endpoint: &Endpoint, snapshot: &S
         json_string(&door.resource(endpoint)),
         json_string(gateway.title.as_ref().unwrap_or(&gateway.name)),
     );
-    let mut response = Response::new(Body::from(text));
+    let mut response = Response::new(Parts::from(text).into());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));

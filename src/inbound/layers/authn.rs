@@ -1,29 +1,23 @@
 //! Who calls an endpoint, by whatever method: a principal, or an answer that teaches nothing else.
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
 use http::{HeaderValue, header};
 
 use crate::auth::{Authenticator, Principal, Rejection, insufficient_scope};
 use crate::gateway::Endpoint;
 use crate::inbound::respond::empty;
-use crate::inbound::{Door, well_known};
+use crate::inbound::{Door, Request, Response, well_known};
 
 /// Seconds until an issuer that did not answer may answer again.
 const LATER: HeaderValue = HeaderValue::from_static("5");
 
-pub(in crate::inbound) async fn check(
-    State(door): State<Arc<Door>>,
-    mut request: Request<Body>,
-    next: Next,
+pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
+    door: &Door,
+    mut request: Request,
+    next: impl FnOnce(Request) -> F,
 ) -> Response {
     let snapshot = door.gateway.snapshot();
     let Some(endpoint) = snapshot.endpoint(request.uri().path()) else {
-        return next.run(request).await;
+        return next(request).await;
     };
     let principal = match door.auth.load_full() {
         None => Principal::anonymous(),
@@ -31,15 +25,15 @@ pub(in crate::inbound) async fn check(
             let resource = door.resource(endpoint);
             match auth.authenticate(request.headers(), request.uri().query(), &resource).await {
                 Ok(principal) => principal,
-                Err(rejection) => return refuse(&door, &auth, endpoint, rejection),
+                Err(rejection) => return refuse(door, &auth, endpoint, rejection),
             }
         }
     };
     drop(snapshot);
-    request.extensions_mut().insert(principal);
+    request.principal = Some(principal);
     // Whatever reads headers from here on, a credential is not among them.
     request.headers_mut().remove(header::AUTHORIZATION);
-    next.run(request).await
+    next(request).await
 }
 
 /// The challenge for a caller who needs more scopes for what it asked.

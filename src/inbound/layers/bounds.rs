@@ -1,20 +1,14 @@
 //! Refuses by declared length before a byte of the body is read (H-06).
 
-use std::sync::Arc;
-
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
 use http::{StatusCode, header};
 
-use crate::inbound::Door;
 use crate::inbound::respond::empty;
+use crate::inbound::{Door, Request, Response};
 
-pub(in crate::inbound) async fn check(
-    State(door): State<Arc<Door>>,
-    request: Request<Body>,
-    next: Next,
+pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
+    door: &Door,
+    request: Request,
+    next: impl FnOnce(Request) -> F,
 ) -> Response {
     let declared =
         request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
@@ -22,5 +16,5 @@ pub(in crate::inbound) async fn check(
         door.metrics.limited("max_body");
         return empty(StatusCode::PAYLOAD_TOO_LARGE);
     }
-    next.run(request).await
+    next(request).await
 }

@@ -1,17 +1,12 @@
 //! `Host` and `Origin`: DNS rebinding ends here (H-03, H-04, A-63).
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
 use http::{HeaderMap, StatusCode, Uri, header};
 use url::{Host, Url};
 
-use crate::inbound::Door;
 use crate::inbound::respond::empty;
+use crate::inbound::{Door, Request, Response};
 
 /// Which `Host` and `Origin` values are accepted.
 #[derive(Debug, Clone)]
@@ -119,10 +114,10 @@ impl Origin {
     }
 }
 
-pub(in crate::inbound) async fn check(
-    State(door): State<Arc<Door>>,
-    request: Request<Body>,
-    next: Next,
+pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
+    door: &Door,
+    request: Request,
+    next: impl FnOnce(Request) -> F,
 ) -> Response {
     if let Some(key) = refusal(&door.guard, request.uri(), request.headers()) {
         tracing::warn!(
@@ -131,7 +126,7 @@ pub(in crate::inbound) async fn check(
         );
         return empty(StatusCode::FORBIDDEN);
     }
-    next.run(request).await
+    next(request).await
 }
 
 /// The configuration key by which a request is refused.

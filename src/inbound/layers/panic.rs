@@ -1,23 +1,22 @@
 //! A panic in a request: counted, logged, answered with 500 and an empty body.
 
-use std::any::Any;
+use std::panic::AssertUnwindSafe;
 
-use axum::body::Body;
-use http::{Response, StatusCode};
-use tower_http::catch_panic::ResponseForPanic;
+use futures_util::FutureExt as _;
+use http::StatusCode;
 
 use crate::inbound::respond::empty;
-use crate::tasks::Tasks;
+use crate::inbound::{Door, Request, Response};
 
-#[derive(Debug, Clone)]
-pub(in crate::inbound) struct Answer(pub(in crate::inbound) Tasks);
-
-impl ResponseForPanic for Answer {
-    type ResponseBody = Body;
-
-    fn response_for_panic(&mut self, _: Box<dyn Any + Send + 'static>) -> Response<Body> {
-        self.0.count_panic();
+pub(in crate::inbound) async fn catch<F: Future<Output = Response>>(
+    door: &Door,
+    request: Request,
+    next: impl FnOnce(Request) -> F,
+) -> Response {
+    let answered = AssertUnwindSafe(async { next(request).await }).catch_unwind().await;
+    answered.unwrap_or_else(|_| {
+        door.tasks.count_panic();
         tracing::error!("a request panicked");
         empty(StatusCode::INTERNAL_SERVER_ERROR)
-    }
+    })
 }
