@@ -84,7 +84,7 @@ impl Gateway {
         {
             return MERGED.contains(&capability) && peer.offer.has(capability);
         }
-        capabilities(endpoint, &self.peers(endpoint, &call.rights).await).contains(&capability)
+        capabilities(endpoint, &Box::pin(self.peers(endpoint, &call.rights)).await).contains(&capability)
     }
 
     /// What is agreed with each server. An endpoint that mirrors one server waits for it a while, the others

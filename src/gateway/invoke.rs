@@ -83,9 +83,12 @@ impl Gateway {
         match self.attempt(call, &route, outlet, record).await {
             Err(GatewayError::Server(error)) if error.failure == Failure::HeaderMismatch => {
                 // It describes our hop: our view of its schemas is old (H-63).
-                let _ = route.shelf.refresh(kind).await;
-                let route = self.resolve(call, kind, &route.exposed, record).await?;
-                self.attempt(call, &route, outlet, record).await
+                Box::pin(async {
+                    let _ = route.shelf.refresh(kind).await;
+                    let route = self.resolve(call, kind, &route.exposed, record).await?;
+                    self.attempt(call, &route, outlet, record).await
+                })
+                .await
             }
             other => other,
         }
@@ -103,7 +106,7 @@ impl Gateway {
             Ok(()) => Ok(route),
             Err(GatewayError::ParamHeader(_)) => {
                 let seen = Some(route.published.id);
-                if !route.shelf.refresh_if_older(Kind::Tools, seen).await {
+                if !Box::pin(route.shelf.refresh_if_older(Kind::Tools, seen)).await {
                     return check_params(call, &route).map(|()| route);
                 }
                 let route = self.resolve(call, Kind::Tools, &route.exposed, record).await?;

@@ -193,18 +193,19 @@ impl Gateway {
         if call.method == Method::Discover || call.method.lists().is_some() {
             outlet.admitted();
         }
+        // Boxed where it is rarer than calls and lists: all calls would be as large as the largest of these.
         match call.method {
-            Method::Discover => self.discover(call).await,
+            Method::Discover => Box::pin(self.discover(call)).await,
             Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
                 // The match arm and the table agree; a method that lists nothing cannot get here.
                 let Some(kind) = call.method.lists() else { return Err(GatewayError::UnknownMethod) };
                 self.list(call, kind).await
             }
             Method::ToolsCall | Method::PromptsGet => self.invoke(call, outlet, record).await,
-            Method::ResourcesRead => self.read(call, outlet, record).await,
-            Method::Complete => self.complete(call, outlet, record).await,
+            Method::ResourcesRead => Box::pin(self.read(call, outlet, record)).await,
+            Method::Complete => Box::pin(self.complete(call, outlet, record)).await,
             Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
-                self.task(call, outlet, record).await
+                Box::pin(self.task(call, outlet, record)).await
             }
             // A stream, not a call: `listen` serves it.
             Method::Listen => Err(GatewayError::UnknownMethod),

@@ -80,6 +80,18 @@ impl Gateway {
         if let Some(route) = self.known_view(call, kind).route(name, &call.rights) {
             return Ok(Arc::clone(route));
         }
+        // Rare and large: apart, so that a call that finds its route at once does not carry it along.
+        Box::pin(self.search(call, kind, name, record)).await
+    }
+
+    /// Where a name leads that is not known yet.
+    async fn search(
+        &self,
+        call: &Call,
+        kind: Kind,
+        name: &str,
+        record: &mut Record,
+    ) -> Result<Arc<Route>, GatewayError> {
         let separator = &call.snapshot.config.gateway.separator;
         let could_own = |shelf: &Arc<Shelf>| {
             let prefix = &shelf.server.config.prefix;

@@ -141,9 +141,14 @@ impl Client {
         self.prepare(&mut head);
         let mut again = false;
         loop {
-            let failed = match self.connection(again).await? {
+            let connected = match self.pool.take(again) {
+                Taken::Now(Grant::H1(h1)) => Connected::H1(h1),
+                // Dialling is rare and large: apart, so that a call on an idle connection does not carry it along.
+                taken => Box::pin(self.connection(taken)).await?,
+            };
+            let failed = match connected {
                 Connected::H1(h1) => self.send_h1(h1, head, body).await,
-                Connected::H2(slot) => self.send_h2(slot, head, body).await,
+                Connected::H2(slot) => Box::pin(self.send_h2(slot, head, body)).await,
             };
             match failed {
                 Ok(answer) => return Ok(answer),
@@ -172,8 +177,8 @@ impl Client {
     }
 
     /// An idle connection at once, else a new one, else the first that becomes free.
-    async fn connection(&self, fresh: bool) -> Result<Connected, ClientError> {
-        let (grant, deadline) = match self.pool.take(fresh) {
+    async fn connection(&self, taken: Taken) -> Result<Connected, ClientError> {
+        let (grant, deadline) = match taken {
             Taken::Now(grant) => (grant, None),
             Taken::Wait(receiver) => {
                 let deadline = Instant::now() + self.dialer.timeout;

@@ -258,6 +258,11 @@ impl Server {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);
         }
+        Box::pin(self.queue(limit)).await
+    }
+
+    /// Waits for a permit, if there is room to wait.
+    async fn queue(&self, limit: Duration) -> Result<OwnedSemaphorePermit, OutboundError> {
         let _place = Waiting::enter(&self.waiting);
         if self.waiting.load(Ordering::Relaxed) > self.config.queue {
             self.metrics.limited("queue");
@@ -280,7 +285,10 @@ impl Server {
     ) -> Result<Exchange, OutboundError> {
         let slot = Slot::new(permit, self.inflight.clone());
         let hard = Instant::now() + self.config.max_timeout;
-        let mut peer = self.peer().await?;
+        let mut peer = match self.known_peer() {
+            Some(peer) => peer,
+            None => Box::pin(self.peer()).await?,
+        };
         for attempt in 0.. {
             let id = self.next_id();
             let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&peer), id);
@@ -297,10 +305,13 @@ impl Server {
                     return Err(self.error(failure, sent));
                 }
             };
-            if attempt == 0 && legacy::session_lost(&peer, &mut wire).await {
+            if attempt == 0
+                && peer.session.is_some()
+                && Box::pin(legacy::session_lost(&peer, &mut wire)).await
+            {
                 guard.disarm();
                 self.forget(&peer);
-                peer = self.peer().await?;
+                peer = Box::pin(self.peer()).await?;
                 continue;
             }
             return Ok(Exchange::new(wire, guard, slot, silence, hard));
