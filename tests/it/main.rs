@@ -6,6 +6,7 @@
 #![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
 mod allowed;
+mod audit;
 mod auth;
 mod bounds;
 mod cancel;
@@ -14,7 +15,9 @@ mod check;
 mod door;
 mod downstream;
 mod errors;
+mod explain;
 mod fidelity;
+mod grants;
 mod headers;
 mod hostile;
 mod isolation;
