@@ -41,7 +41,7 @@ impl Gateway {
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
             let (sealer, tasks) = (&self.sealer, self.task_seal(call));
             let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
-            return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
+            return Ok(relay.result(&kept.body, kept.result)?.parts);
         }
         self.metrics.cache("reads", "miss");
         let epoch = shelf.reads.epoch();
@@ -49,7 +49,7 @@ impl Gateway {
         request.name = Request::name_value(&uri);
         let keep = keep.then_some((&*shelf, epoch));
         let errand = Errand { server, native: &uri, request, timeout: None, keep };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
 
     /// The one server that may be asked for a URI, and that this caller may ask for it; if the operator's lists admit
