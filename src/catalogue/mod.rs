@@ -93,6 +93,7 @@ impl Catalogue {
     pub fn sample(&self) {
         let now = Instant::now();
         for shelf in self.shelves.load().iter() {
+            shelf.server.sample();
             for kind in Kind::ALL {
                 if let Some(known) = shelf.known(kind) {
                     let age = now.saturating_duration_since(known.received);

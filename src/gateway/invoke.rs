@@ -43,7 +43,7 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        let kind = if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts };
+        let kind = invoked(call);
         if !self.offers(call, kind.capability()).await {
             return Err(GatewayError::UnknownMethod);
         }
@@ -51,7 +51,7 @@ impl Gateway {
         object_or_null(call, "arguments")?;
         record.asked(&name);
         let done = match self.resolve(call, kind, &name, record).await {
-            Ok(route) => self.follow(call, route, kind, outlet, record).await,
+            Ok(route) => self.follow(call, route, outlet, record).await,
             Err(error) => Err(error),
         };
         match done {
@@ -68,10 +68,10 @@ impl Gateway {
         &self,
         call: &Call,
         mut route: Arc<Route>,
-        kind: Kind,
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
+        let kind = invoked(call);
         record.routed(&route.shelf.server.name, Some(&route));
         if kind == Kind::Tools {
             route = self.checked(call, route, record).await.inspect_err(|error| {
@@ -138,7 +138,7 @@ impl Gateway {
             timeout: route.item().timeout,
             keep: None,
         };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
 
     /// The request for the next hop: `_meta` of this hop replaced, foreign keys kept (M-23).
@@ -181,12 +181,12 @@ impl Gateway {
     /// Sends the request and brings back its answer, notices on the way.
     pub(super) async fn converse(
         &self,
-        call: &Call,
         errand: Errand<'_>,
         bound: &Bound<'_>,
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
+        let call = bound.call;
         let (sealer, tasks) = (&self.sealer, self.task_seal(call));
         let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
         let mut last_progress = None;
@@ -213,7 +213,7 @@ impl Gateway {
                     }
                 }
                 Message::Result { body, result, .. } => {
-                    let relayed = relay.result(&body, result, &errand.server.config)?;
+                    let relayed = relay.result(&body, result)?;
                     record.outcome(relayed.outcome);
                     if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
                         let kept = Kept { body, result, received: Instant::now(), hints };
@@ -270,8 +270,13 @@ impl Gateway {
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
         let errand = Errand { server, native: &native, request, timeout: None, keep: None };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
+}
+
+/// What a call or a get names.
+fn invoked(call: &Call) -> Kind {
+    if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts }
 }
 
 fn check_params(call: &Call, route: &Route) -> Result<(), GatewayError> {

@@ -16,6 +16,9 @@ use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::method::{Kind, Method};
 
+/// What URIs of MCP Apps' interfaces begin with.
+const INTERFACE: &str = "ui://";
+
 impl Gateway {
     pub(super) async fn read(
         &self,
@@ -38,7 +41,7 @@ impl Gateway {
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
             let (sealer, tasks) = (&self.sealer, self.task_seal(call));
             let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
-            return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
+            return Ok(relay.result(&kept.body, kept.result)?.parts);
         }
         self.metrics.cache("reads", "miss");
         let epoch = shelf.reads.epoch();
@@ -46,7 +49,7 @@ impl Gateway {
         request.name = Request::name_value(&uri);
         let keep = keep.then_some((&*shelf, epoch));
         let errand = Errand { server, native: &uri, request, timeout: None, keep };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
 
     /// The one server that may be asked for a URI, and that this caller may ask for it; if the operator's lists admit
@@ -82,7 +85,7 @@ impl Gateway {
         // Not known yet: servers of which nothing is known, or what is known is old, are asked for their lists.
         let mut missing: Option<OutboundError> = None;
         if call.endpoint.config.prefix {
-            missing = ask(&seen).await;
+            missing = ask(&seen, uri).await;
         }
         if let Some(shelf) = self.known_owner(call, uri, &seen) {
             return Ok(shelf);
@@ -132,15 +135,16 @@ impl Gateway {
         if let Some(shelf) = listed.find(|shelf| among.iter().any(|one| Arc::ptr_eq(one, shelf))) {
             return Some(Arc::clone(shelf));
         }
-        template_owner(among, uri)
+        template_owner(among, uri).or_else(|| interface_owner(among, uri))
     }
 }
 
 /// Asks for the lists of what is addressed; the first error of a server of which nothing is known.
-async fn ask(shelves: &[&Arc<Shelf>]) -> Option<OutboundError> {
+async fn ask(shelves: &[&Arc<Shelf>], uri: &str) -> Option<OutboundError> {
     let mut missing = None;
     for shelf in shelves {
-        for kind in [Kind::Resources, Kind::Templates] {
+        let kinds = [Kind::Resources, Kind::Templates, Kind::Tools];
+        for kind in kinds.into_iter().filter(|kind| *kind != Kind::Tools || uri.starts_with(INTERFACE)) {
             match shelf.known(kind) {
                 Some(known) => {
                     shelf.refresh_if_older(kind, Some(known.id)).await;
@@ -150,6 +154,18 @@ async fn ask(shelves: &[&Arc<Shelf>]) -> Option<OutboundError> {
         }
     }
     missing
+}
+
+/// The first server with a visible tool that this resource shows (F-096).
+fn interface_owner(among: &[&Arc<Shelf>], uri: &str) -> Option<Arc<Shelf>> {
+    if !uri.starts_with(INTERFACE) {
+        return None;
+    }
+    let shows = |shelf: &&&Arc<Shelf>| {
+        let tools = shelf.known(Kind::Tools);
+        tools.is_some_and(|tools| tools.items.iter().any(|item| item.ui.as_deref() == Some(uri)))
+    };
+    among.iter().find(shows).map(|shelf| Arc::clone(shelf))
 }
 
 /// The first template with a literal scheme and authority that the URI begins with.

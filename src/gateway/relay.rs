@@ -96,12 +96,7 @@ impl Relay<'_> {
     }
 
     /// The result for a modern client: `resultType` there, `serverInfo` ours, state sealed (M-10, M-22, R-26).
-    pub(super) fn result(
-        &self,
-        body: &Bytes,
-        span: Span,
-        server: &ServerConfig,
-    ) -> Result<Relayed, GatewayError> {
+    pub(super) fn result(&self, body: &Bytes, span: Span) -> Result<Relayed, GatewayError> {
         const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
         let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
         let object = Object::parse(text, span).map_err(|_| MALFORMED)?;
@@ -110,12 +105,8 @@ impl Relay<'_> {
         let mut added = Added::default();
         let mut hints = None;
         let mut task = self.call.method.is_task();
-        let result_type = get("resultType")?;
-        let asks = match result_type
-            .map(|span| string(span.of(text)).ok_or(MALFORMED))
-            .transpose()?
-            .as_deref()
-        {
+        let result_type = get("resultType")?.map(|span| string(span.of(text)).ok_or(MALFORMED));
+        let asks = match result_type.transpose()?.as_deref() {
             None => {
                 added.member("resultType", "\"complete\"");
                 false
@@ -146,12 +137,9 @@ impl Relay<'_> {
                 None => added.member("requestState", &sealed),
             }
         } else if self.call.method == Method::ResourcesRead {
-            hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
-        }
-        if self.call.method == Method::Complete
-            && let Some(span) = get("completion")?
-        {
-            cap_values(text, span, &mut edits);
+            hints = Some(self.hint(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?);
+        } else if self.call.method == Method::Complete {
+            cap_values(text, &object, &mut edits);
         }
         if task && let Some(span) = get("taskId")? {
             let native = string(span.of(text)).ok_or(MALFORMED)?;
@@ -205,8 +193,8 @@ impl Relay<'_> {
         object: &Object,
         edits: &mut Edits,
         added: &mut Added,
-        server: &ServerConfig,
     ) -> Result<Hints, ObjectError> {
+        let server = self.bound.server;
         let (ttl, scope) = (object.get(text, "ttlMs")?, object.get(text, "cacheScope")?);
         let hints = if let Some(kept) = self.kept {
             kept
@@ -270,7 +258,8 @@ impl Relay<'_> {
 const MOST_VALUES: usize = 100;
 
 /// Leaves the first values of a completion, and says that there are more; what is malformed stays as it is.
-fn cap_values(text: &str, completion: Span, edits: &mut Edits) {
+fn cap_values(text: &str, result: &Object, edits: &mut Edits) {
+    let Ok(Some(completion)) = result.get(text, "completion") else { return };
     let Ok(completion) = Object::parse(text, completion) else { return };
     let Ok(Some(values)) = completion.get(text, "values") else { return };
     let values = array(text, values).unwrap_or_default();

@@ -133,7 +133,7 @@ impl Exchange {
             let message = match timeout_at(self.until, self.wire.next()).await {
                 Ok(Ok(message)) => message,
                 Ok(Err(failure)) => return Err(self.fail(failure)),
-                Err(_) => return Err(self.guard.server.error(Failure::Timeout(self.silence), true)),
+                Err(_) => return Err(self.guard.server.timed_out(self.silence, self.until == self.hard)),
             };
             if let Some(message) = self.accept(message)? {
                 return Ok(message);

@@ -46,8 +46,19 @@ pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
 
 async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, OutboundError> {
     let wanted = server.config.protocol;
-    if wanted == Protocol::Legacy || (wanted == Protocol::Auto && server.skips_discover()) {
+    if wanted == Protocol::Legacy {
         return shake_hands(server, connection).await;
+    }
+    if wanted == Protocol::Auto && server.skips_discover() {
+        let peer = shake_hands(server, connection.clone()).await;
+        if peer.is_ok() {
+            return peer;
+        }
+        // So it was not the question that it had ended itself on.
+        server.skip_discover(false);
+        if connection.as_ref().is_none_or(Connection::is_closed) {
+            return peer;
+        }
     }
     let verdict = discover(server, connection.as_ref()).await;
     tracing::debug!(server = %server.name, verdict = ?verdict, "probed");
@@ -64,7 +75,7 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
             let gone = connection.as_ref().is_some_and(Connection::is_closed);
             if gone {
                 // It ended itself on a message it did not know: next time begin with the handshake (G-64).
-                server.skip_discover();
+                server.skip_discover(true);
                 return Err(server.error(Failure::Exited, true));
             }
             shake_hands(server, connection).await

@@ -282,6 +282,12 @@ impl Metrics {
         self.server_noise.with_label_values(&[server, kind]).inc();
     }
 
+    /// The same, counted elsewhere: `total` so far.
+    pub fn violations(&self, server: &str, kind: &str, total: u64) {
+        let counter = self.server_noise.with_label_values(&[server, kind]);
+        counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
     /// Items of a server that were renamed or dropped.
     pub fn clashes(&self, server: &str, count: usize) {
         self.clashes.with_label_values(&[server]).set(i64::try_from(count).unwrap_or(i64::MAX));
