@@ -6,6 +6,7 @@
 #![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
 mod allowed;
+mod answers;
 mod auth;
 mod bounds;
 mod cancel;
