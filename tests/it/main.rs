@@ -33,3 +33,4 @@ mod stdio;
 mod streams;
 mod support;
 mod timeouts;
+mod watch;
