@@ -16,6 +16,7 @@ mod crowd;
 mod door;
 mod downstream;
 mod errors;
+mod fanout;
 mod fidelity;
 mod headers;
 mod hostile;
