@@ -282,7 +282,11 @@ async fn s_42_streams_are_bounded() {
     let many: Vec<String> = (0..257).map(|n| text::quoted(&format!("x://r/{n}"))).collect();
     let reply = gateway.send(listen(&format!("{{\"resourceSubscriptions\":[{}]}}", many.join(",")))).await;
     assert_eq!(reply.code(), Some(-32603), "{reply:?}");
-    assert_eq!(gateway.metric("gatehouse_limited_total", &[("limit", "max_streams")]).await, 1.0, "for its URIs");
+    assert_eq!(
+        gateway.metric("gatehouse_limited_total", &[("limit", "max_streams")]).await,
+        1.0,
+        "for its URIs"
+    );
     clients.push(Stream::open(&gateway, "1", ALL).await);
 }
 

@@ -9,6 +9,7 @@ mod allowed;
 mod answers;
 mod auth;
 mod bounds;
+mod cache;
 mod cancel;
 mod capabilities;
 mod check;
