@@ -6,8 +6,10 @@
 #![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
 mod allowed;
+mod answers;
 mod auth;
 mod bounds;
+mod cache;
 mod caching;
 mod caching_reads;
 mod caching_walks;
@@ -22,6 +24,7 @@ mod crowd;
 mod door;
 mod downstream;
 mod errors;
+mod fanout;
 mod fidelity;
 mod headers;
 mod hostile;
@@ -30,6 +33,8 @@ mod legacy_http;
 mod lists;
 mod many;
 mod names;
+mod network;
+mod owners;
 mod pages;
 mod paging_out;
 mod params;
@@ -42,3 +47,4 @@ mod streams;
 mod support;
 mod tasks_ext;
 mod timeouts;
+mod watch;

@@ -16,6 +16,7 @@ pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
 pub(crate) mod tcp;
+pub(crate) mod tls;
 pub(crate) mod wire;
 
 use std::future::Future;
