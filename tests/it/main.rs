@@ -7,6 +7,7 @@
 
 mod allowed;
 mod answers;
+mod audit;
 mod auth;
 mod bounds;
 mod cache;
@@ -24,8 +25,10 @@ mod crowd;
 mod door;
 mod downstream;
 mod errors;
+mod explain;
 mod fanout;
 mod fidelity;
+mod grants;
 mod headers;
 mod hostile;
 mod isolation;
