@@ -56,7 +56,7 @@ stage_nextest() {
 stage_sdk() {
   installed
   local failed=0 script
-  for script in run auth; do "$CACHE/venv/bin/python" "tests/sdk/$script.py" || failed=1; done
+  for script in run changes auth; do "$CACHE/venv/bin/python" "tests/sdk/$script.py" || failed=1; done
   return $failed
 }
 
