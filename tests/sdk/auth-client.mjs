@@ -35,8 +35,7 @@ async function browse(address) {
     if (location) { next = { url: new URL(location, next.url).href, init: {} }; continue; }
     const action = page.match(/<form[^>]* action="([^"]+)"/)?.[1], prompt = page.match(/name="prompt" value="(\w+)"/)?.[1];
     if (!action) throw new Error(`${response.status} from ${next.url}: ${page.slice(-2000)}`);
-    const body = new URLSearchParams({ prompt, login: 'ada', password: 'any' });
-    next = { url: new URL(action, next.url).href, init: { method: 'POST', body, headers: { 'content-type': 'application/x-www-form-urlencoded' } } };
+    next = { url: new URL(action, next.url).href, init: { method: 'POST', body: new URLSearchParams({ prompt, login: 'ada', password: 'any' }) } };
   }
   throw new Error(`no end at ${next.url}`);
 }
@@ -59,4 +58,5 @@ const client = await connect() ?? await connect();
 const result = await client.callTool({ name, arguments: JSON.parse(args) });
 const version = client.getNegotiatedProtocolVersion();
 await client.close();
-process.stdout.write(JSON.stringify({ version, result, token: storage.saved.access_token, scope: storage.saved.scope }) + '\n', () => process.exit(0));
+const { access_token: token, scope } = storage.saved;
+process.stdout.write(JSON.stringify({ version, result, token, scope }) + '\n', () => process.exit(0));

@@ -1,4 +1,7 @@
-"""The official Python client with its client-credentials provider: auth-client.py URL TOOL ARGUMENTS ISSUER CLIENT SECRET; prints the answer and the token as JSON."""
+"""The official Python client signs in as a machine: auth-client.py URL TOOL ARGUMENTS ISSUER CLIENT SECRET.
+
+All of OAuth is the SDK's client-credentials provider; prints the answer and the token as JSON.
+"""
 
 import asyncio
 import json

@@ -51,8 +51,11 @@ for (const step of steps) {
   if (step.toggle) await client.callTool({ name: step.tool, arguments: step.arguments });
   const asked = [];
   for (const mode of step.toggle ? [] : ['use', 'use', 'bypass']) asked.push(await fetchNames(step, mode));
-  done.push({ delay: when === undefined ? null : (when - began) / 1000, early, fresh: asked.map(({ names }) => names.some(name => name.endsWith(wanted))),
-    same: asked.every(({ names }) => JSON.stringify(names) === JSON.stringify(asked[0].names)), ttl: asked.length ? Math.min(...asked.map(({ ttl }) => ttl ?? 0)) : null, wanted, error: answer.isError ?? false });
+  const delay = when === undefined ? null : (when - began) / 1000, error = answer.isError ?? false;
+  const fresh = asked.map(({ names }) => names.some(name => name.endsWith(wanted)));
+  const same = asked.every(({ names }) => JSON.stringify(names) === JSON.stringify(asked[0].names));
+  const ttl = asked.length ? Math.min(...asked.map(({ ttl }) => ttl ?? 0)) : null;
+  done.push({ delay, early, fresh, same, ttl, wanted, error });
 }
 const honored = subscription.honoredFilter;
 await client.close();

@@ -10,7 +10,7 @@ import time
 import anyio
 from mcp import Client
 
-LISTS = {"tools": ("list_tools", "tools", "name"), "prompts": ("list_prompts", "prompts", "name"), "resources": ("list_resources", "resources", "uri")}
+NAMES = {"tools": "name", "prompts": "name", "resources": "uri"}
 
 
 def kind(event):
@@ -24,10 +24,9 @@ async def fetch(client, what, uri, mode):
     if what == "updated":
         result = await client.read_resource(uri, cache_mode=mode)
         return [getattr(part, "text", "") for part in result.contents], result.ttl_ms
-    method, field, name = LISTS[what]
     names, cursor, ttl = [], None, None
-    while page := await getattr(client, method)(cursor=cursor, cache_mode=mode):
-        names += [str(getattr(item, name)) for item in getattr(page, field)]
+    while page := await getattr(client, f"list_{what}")(cursor=cursor, cache_mode=mode):
+        names += [str(getattr(item, NAMES[what])) for item in getattr(page, what)]
         ttl = page.ttl_ms if ttl is None else ttl
         if not (cursor := page.next_cursor):
             return names, ttl
@@ -67,7 +66,8 @@ async def main(url, patience):
     send, notices = anyio.create_memory_object_stream(10000)
     async with Client(url) as client, anyio.create_task_group() as group:
         uris = sorted({step["uri"] for step in steps if "uri" in step})
-        async with client.listen(tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True, resource_subscriptions=uris) as stream:
+        lists = {f"{what}_list_changed": True for what in NAMES}
+        async with client.listen(**lists, resource_subscriptions=uris) as stream:
 
             async def watch():
                 async for event in stream:

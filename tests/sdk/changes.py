@@ -35,12 +35,13 @@ def main():
 
 
 def start_gateway(processes):
-    http = r"http\S+"
+    http, free = r"http\S+", {"PORT": "0", "SAY_PORT": "1"}
+    web = processes.start("changing-everything", [*EVERYTHING, "streamableHttp"], r"bound (\S+)", env=free)[1]
     targets = {
         "ts": processes.start("changing-ts", [NODE, str(SDK / "changing-ts.mjs")], http, stream="stdout")[0],
         "py": processes.start("changing-py", [PYTHON, str(SDK / "changing-py.py")], http, stream="stdout")[0],
         "stdio": [*EVERYTHING, "stdio"],
-        "web": processes.start("changing-everything", [*EVERYTHING, "streamableHttp"], r"bound (\S+)", env={"PORT": "0", "SAY_PORT": "1"})[1] + "/mcp",
+        "web": f"{web}/mcp",
     }
     lines = ["[gateway]", 'listen = "127.0.0.1:0"', 'admin_listen = "127.0.0.1:0"']
     for path, servers in (("/mcp", ["ts", "py"]), ("/mcp/stdio", ["stdio"]), ("/mcp/web", ["web"])):
@@ -107,7 +108,8 @@ def fault(result):
 
 
 def run(client, url, steps):
-    done = subprocess.run([*CLIENTS[client], url, str(PATIENCE)], input=json.dumps(steps), capture_output=True, text=True, timeout=PATIENCE * 10 * max(SCALE, 1))
+    command, limit = [*CLIENTS[client], url, str(PATIENCE)], PATIENCE * 10 * max(SCALE, 1)
+    done = subprocess.run(command, input=json.dumps(steps), capture_output=True, text=True, timeout=limit)
     if done.returncode:
         raise RuntimeError(f"the {client} client fails at {url}: {done.stderr[-3000:]}")
     return json.loads(done.stdout)

@@ -19,6 +19,7 @@ server.listen(0, '127.0.0.1', () => {
     clients: [machine('machine'), machine('hasty')],
     clientDefaults: { id_token_signed_response_alg: 'ES256' },
     enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
+    pkce: { required: () => true },
     features: {
       clientCredentials: { enabled: true },
       registration: { enabled: true },
@@ -26,7 +27,8 @@ server.listen(0, '127.0.0.1', () => {
         enabled: true,
         defaultResource: () => undefined,
         useGrantedResource: () => true,
-        getResourceServerInfo: (_, resource, client) => ({ scope, audience: resource, accessTokenFormat: 'jwt', accessTokenTTL: client.clientId === 'hasty' ? 3 : 600, jwt: { sign: { alg: 'ES256' } } }),
+        getResourceServerInfo: (_, resource, client) => ({ scope, audience: resource, accessTokenTTL: client.clientId === 'hasty' ? 3 : 600,
+          accessTokenFormat: 'jwt', jwt: { sign: { alg: 'ES256' } } }),
       },
     },
   });
