@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 
 use super::error::{failure_outcome, sentence};
@@ -13,9 +14,11 @@ use super::state::Bound;
 use super::view::{self, Route, View};
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::bindings::ParamError;
+use crate::catalogue::hints::Scope;
 use crate::catalogue::reads::Kept;
 use crate::catalogue::{Published, Shelf};
-use crate::outbound::{Failure, Hop, Message, OutboundError, Request, Retry, Server};
+use crate::config::Server as ServerConfig;
+use crate::outbound::{Failure, Hop, Message, OnBehalf, OutboundError, Request, Retry, Server};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::meta::{LEVELS, TASKS, UI};
@@ -167,6 +170,8 @@ impl Gateway {
             hop,
             name: None,
             param_headers: Vec::new(),
+            forwarded: forwarded(call, bound.server),
+            caller: bound.server.credentials.is_per_user().then(|| Arc::new(on_behalf(call))),
         })
     }
 
@@ -208,7 +213,11 @@ impl Gateway {
                     let relayed = relay.result(&body, result, &errand.server.config)?;
                     record.outcome(relayed.outcome);
                     if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
-                        let kept = Kept { body, result, received: Instant::now(), hints };
+                        let mut kept = Kept { body, result, received: Instant::now(), hints };
+                        // Read as one caller, it is that caller's, whatever the server says of others.
+                        if errand.server.config.credentials.is_per_user() {
+                            kept.hints.scope = Scope::Private;
+                        }
                         shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
                     }
                     return Ok(relayed.parts);
@@ -295,6 +304,26 @@ impl Gateway {
                 _ => "prompt",
             })),
         }
+    }
+}
+
+/// The client's headers that the operator lets through; values a header cannot have do not come in.
+fn forwarded(call: &Call, server: &ServerConfig) -> Vec<(HeaderName, HeaderValue)> {
+    let mut found = Vec::new();
+    for name in &server.forward_headers {
+        found.extend(call.headers.get_all(name).iter().map(|value| (name.clone(), value.clone())));
+    }
+    found
+}
+
+/// Who is presented to a server that sees each caller as himself. Also without a token: then there is no call, and
+/// never one in the gateway's own name.
+fn on_behalf(call: &Call) -> OnBehalf {
+    OnBehalf {
+        principal: Arc::clone(&call.principal.id),
+        issuer: Arc::clone(&call.principal.issuer),
+        expires: call.principal.expires,
+        token: call.token.clone(),
     }
 }
 

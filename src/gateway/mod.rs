@@ -30,6 +30,7 @@ pub use snapshot::{Endpoint, Snapshot};
 
 use crate::auth::Principal;
 use crate::catalogue::Catalogue;
+use crate::config::Secret;
 use crate::outbound::Servers;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Envelope;
@@ -54,6 +55,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Who asks.
     pub principal: Arc<Principal>,
+    /// The token that proved it: only where a server of the endpoint gets one in exchange.
+    pub token: Option<Secret>,
     /// What the client said of itself.
     pub client: Client,
     /// When it arrived.

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use super::error::Refusal;
 use super::respond::{self, empty};
 use super::{Door, accept, body, modern};
-use crate::auth::Principal;
+use crate::auth::{CallerToken, Principal};
+use crate::config::Secret;
 use crate::gateway::{Endpoint, Snapshot};
 use crate::protocol::envelope::{Envelope, Limits, MessageKind};
 use crate::protocol::header as mcp;
@@ -28,6 +29,7 @@ pub(super) struct Arrival {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) principal: Arc<Principal>,
+    pub(super) token: Option<Secret>,
     pub(super) at: Instant,
 }
 
@@ -57,7 +59,8 @@ pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>)
             return respond::refuse(&Refusal::from(&error), error.id.as_ref());
         }
     };
-    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, at };
+    let token = head.extensions.remove::<CallerToken>().map(|token| token.0);
+    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, token, at };
     match arrival.envelope.kind {
         MessageKind::Response => {
             // Only legacy clients answer requests; a modern server sends none (H-10).
