@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 
+use super::along::{forwarded, on_behalf};
 use super::error::{failure_outcome, sentence};
 use super::record::Record;
 use super::relay::{self, Relay};
@@ -17,8 +17,7 @@ use crate::catalogue::bindings::ParamError;
 use crate::catalogue::hints::Scope;
 use crate::catalogue::reads::Kept;
 use crate::catalogue::{Published, Shelf};
-use crate::config::Server as ServerConfig;
-use crate::outbound::{Failure, Hop, Message, OnBehalf, OutboundError, Request, Retry, Server};
+use crate::outbound::{Failure, Hop, Message, OutboundError, Request, Retry, Server};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::meta::{LEVELS, TASKS, UI};
@@ -304,26 +303,6 @@ impl Gateway {
                 _ => "prompt",
             })),
         }
-    }
-}
-
-/// The client's headers that the operator lets through; values a header cannot have do not come in.
-fn forwarded(call: &Call, server: &ServerConfig) -> Vec<(HeaderName, HeaderValue)> {
-    let mut found = Vec::new();
-    for name in &server.forward_headers {
-        found.extend(call.headers.get_all(name).iter().map(|value| (name.clone(), value.clone())));
-    }
-    found
-}
-
-/// Who is presented to a server that sees each caller as himself. Also without a token: then there is no call, and
-/// never one in the gateway's own name.
-fn on_behalf(call: &Call) -> OnBehalf {
-    OnBehalf {
-        principal: Arc::clone(&call.principal.id),
-        issuer: Arc::clone(&call.principal.issuer),
-        expires: call.principal.expires,
-        token: call.token.clone(),
     }
 }
 

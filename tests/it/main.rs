@@ -10,6 +10,7 @@ mod auth;
 mod bounds;
 mod capabilities;
 mod check;
+mod credentials;
 mod door;
 mod downstream;
 mod errors;

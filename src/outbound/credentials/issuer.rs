@@ -35,7 +35,7 @@ pub(super) enum Grant<'a> {
 
 /// Where tokens for one server are issued.
 #[derive(Debug)]
-pub struct TokenServer {
+pub(super) struct TokenServer {
     /// The MCP server's name, for the log.
     server: Arc<str>,
     client: OauthClient,

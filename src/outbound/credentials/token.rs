@@ -37,7 +37,7 @@ pub enum TokenError {
 
 /// What was issued, before anybody knows when.
 #[derive(Debug)]
-pub struct Issued {
+pub(super) struct Issued {
     /// `Authorization`
     pub(super) header: HeaderValue,
     /// How long it lives.

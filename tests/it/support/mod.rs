@@ -14,6 +14,7 @@ pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
 pub(crate) mod tcp;
+pub(crate) mod token_server;
 pub(crate) mod wire;
 
 use std::future::Future;
