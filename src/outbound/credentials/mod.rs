@@ -62,12 +62,15 @@ impl Credential {
         }
     }
 
-    /// Whether every request gets the same, so that a refused one is not worth another try.
-    pub const fn is_fixed(&self) -> bool {
-        matches!(self, Self::Fixed(_))
+    /// The headers that every request gets, if it is always the same: nothing to wait for, nothing to renew.
+    pub const fn fixed(&self) -> Option<&HeaderMap> {
+        match self {
+            Self::Fixed(headers) => Some(headers),
+            Self::Client(_) | Self::User(..) => None,
+        }
     }
 
-    /// Adds what is presented to `headers`; also the token, if it is one.
+    /// Adds a token that is valid now to `headers`.
     ///
     /// # Errors
     ///
@@ -76,19 +79,14 @@ impl Credential {
         &self,
         caller: Option<&OnBehalf>,
         headers: &mut HeaderMap,
-    ) -> Result<Option<Arc<Token>>, TokenError> {
+    ) -> Result<Arc<Token>, TokenError> {
         let token = match (self, caller) {
-            (Self::Fixed(fixed), _) => {
-                for (name, value) in fixed {
-                    headers.insert(name.clone(), value.clone());
-                }
-                return Ok(None);
-            }
+            (Self::Fixed(_), _) => return Err(TokenError::Unusable("is not asked for")),
             (Self::Client(own), _) | (Self::User(own, _), None) => own.get().await?,
             (Self::User(_, exchanger), Some(caller)) => exchanger.get(caller).await?,
         };
         headers.insert(header::AUTHORIZATION, token.header.clone());
-        Ok(Some(token))
+        Ok(token)
     }
 
     /// The server refused this token (401): forgets it. True when another one may be tried.

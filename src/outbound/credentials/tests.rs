@@ -133,6 +133,8 @@ async fn a_32_a_server_that_refuses_new_tokens_too_does_not_get_one_each_time() 
     assert!(!bench.token.refused(&second), "refused at first sight");
     assert!(Arc::ptr_eq(&bench.token.get().await.unwrap(), &second));
     second.accept();
+    assert!(!bench.token.refused(&second), "refused at once");
+    advance(Duration::from_secs(1)).await;
     assert!(bench.token.refused(&second), "it was good once");
     let third = bench.token.get().await.unwrap();
     assert!(!bench.token.refused(&third));

@@ -15,7 +15,8 @@ const UNSAID: Duration = Duration::from_secs(300);
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// A token is not used in its last moments: clocks and ways differ. A tenth of its life, at most this.
 const SKEW: Duration = Duration::from_secs(10);
-/// A token that a server refused at first sight is not renewed again sooner than this.
+/// What took the place of a refused token is not itself replaced sooner than this, and later if it was never taken.
+const PATIENT: Duration = Duration::from_secs(1);
 const STUBBORN: Duration = Duration::from_secs(10);
 
 /// Why there is no token. Texts are for the operator and hold nothing of tokens or answers.
@@ -114,9 +115,10 @@ impl Token {
         self.accepted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a refusal is a reason for another one: not when a server refuses new tokens as well, or each of
-    /// its refusals would cost a token.
+    /// Whether a refusal is a reason for another one: not when that one was just tried, or each call that a server
+    /// refuses for reasons of its own would cost a token.
     pub(super) fn may_renew(&self) -> bool {
-        !self.renewal || self.accepted.load(Ordering::Relaxed) || self.born.elapsed() >= STUBBORN
+        let wait = if self.accepted.load(Ordering::Relaxed) { PATIENT } else { STUBBORN };
+        !self.renewal || self.born.elapsed() >= wait
     }
 }

@@ -1,5 +1,6 @@
 //! Streamable HTTP: one POST out, one JSON object or a stream of events back (H-60, H-61).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +12,7 @@ use url::Url;
 use crate::net::body::Body;
 use crate::net::budget::{Budget, Held};
 use crate::net::{Client, ClientError};
-use crate::outbound::credentials::{Credential, OnBehalf};
+use crate::outbound::credentials::{Credential, OnBehalf, Token};
 use crate::outbound::error::Failure;
 use crate::protocol::edit::Parts;
 use crate::protocol::sse;
@@ -112,30 +113,47 @@ impl HttpLink {
         Ok(self.exchange(letter, None).await?.status)
     }
 
-    /// A refused token is renewed once, and the letter sent once more: 401 comes before execution.
     async fn exchange(&self, letter: Letter, caller: Option<&OnBehalf>) -> Result<Answer, (Failure, bool)> {
-        let again = (!self.credential.is_fixed()).then(|| letter.clone());
+        let Some(fixed) = self.credential.fixed() else {
+            // Boxed: what may happen on the way to a token would make every call's future large.
+            return Box::pin(self.exchange_with_token(letter, caller)).await;
+        };
         let mut request = self.request(letter);
-        let no_token =
-            |error: crate::outbound::credentials::TokenError| (Failure::NoToken(error.to_string()), false);
-        let token = self.credential.present(caller, request.headers_mut()).await.map_err(no_token)?;
-        let response = self.send(request).await?;
-        let (Some(token), Some(again)) = (token, again) else { return Ok(self.answer(response)) };
-        if response.status() != StatusCode::UNAUTHORIZED {
-            token.accept();
-            return Ok(self.answer(response));
+        for (name, value) in fixed {
+            request.headers_mut().insert(name.clone(), value.clone());
         }
-        if !self.credential.refused(caller, &token).await {
+        Ok(self.answer(self.send(request).await?))
+    }
+
+    /// A refused token is renewed once, and the letter sent once more: 401 comes before execution.
+    async fn exchange_with_token(
+        &self,
+        letter: Letter,
+        caller: Option<&OnBehalf>,
+    ) -> Result<Answer, (Failure, bool)> {
+        let (response, token) = self.present(letter.clone(), caller).await?;
+        let refused = response.status() == StatusCode::UNAUTHORIZED;
+        if !refused || !Box::pin(self.credential.refused(caller, &token)).await {
             return Ok(self.answer(response));
         }
         drop(response);
-        let mut request = self.request(again);
-        let token = self.credential.present(caller, request.headers_mut()).await.map_err(no_token)?;
-        let response = self.send(request).await?;
-        if let Some(token) = token.filter(|_| response.status() != StatusCode::UNAUTHORIZED) {
+        Ok(self.answer(self.present(letter, caller).await?.0))
+    }
+
+    /// Sends a letter with a token; also the token.
+    async fn present(
+        &self,
+        letter: Letter,
+        caller: Option<&OnBehalf>,
+    ) -> Result<(Response<Body>, Arc<Token>), (Failure, bool)> {
+        let mut request = self.request(letter);
+        let token = Box::pin(self.credential.present(caller, request.headers_mut())).await;
+        let token = token.map_err(|error| (Failure::NoToken(error.to_string()), false))?;
+        let response = Box::pin(self.send(request)).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
             token.accept();
         }
-        Ok(self.answer(response))
+        Ok((response, token))
     }
 
     fn request(&self, letter: Letter) -> Request<Parts> {
