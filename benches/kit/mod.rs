@@ -49,8 +49,8 @@ impl Case {
 
     /// The mean of many runs, the first ones aside: what is set up once is no cost of a call.
     fn measure(&mut self) -> Budget {
-        const WARM: usize = 64;
-        const RUNS: usize = 512;
+        const WARM: usize = 32;
+        const RUNS: usize = 128;
         (0..WARM).for_each(|_| (self.run)());
         let region = Region::new(ALLOCATOR);
         (0..RUNS).for_each(|_| (self.run)());

@@ -24,7 +24,7 @@ pub(crate) fn messages() -> Vec<Case> {
     let (small, large) = (answer(1024), answer(100 * 1024));
     vec![
         Case::new("read a 1 KB tools/call", (6, 800), move || Envelope::parse(body.clone(), LIMITS)),
-        Case::new("write the 1 KB request for the next hop", (37, 3500), move || {
+        Case::new("write the 1 KB request for the next hop", (10, 2400), move || {
             (modern::headers(&request, MODERN), modern::body(&request, 7, MODERN, CLIENT))
         }),
         Case::new("read a 1 KB answer", (2, 300), move || Received::parse(small.clone())),
@@ -49,7 +49,7 @@ fn request(body: &Bytes) -> Request {
         edits,
         retry: Retry::default(),
         hop: Hop { capabilities: r#"{"elicitation":{}}"#.to_owned(), ..Hop::default() },
-        name: Some("tool_0000".to_owned()),
+        name: Request::name_value("tool_0000"),
         param_headers: Vec::new(),
     }
 }

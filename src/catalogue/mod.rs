@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 pub mod bindings;
 pub mod fault;
+mod follow;
 pub mod hints;
 pub mod publish;
 pub mod reads;
@@ -92,6 +93,7 @@ impl Catalogue {
     pub fn sample(&self) {
         let now = Instant::now();
         for shelf in self.shelves.load().iter() {
+            shelf.server.sample();
             for kind in Kind::ALL {
                 if let Some(known) = shelf.known(kind) {
                     let age = now.saturating_duration_since(known.received);

@@ -8,6 +8,7 @@ use moka::sync::Cache;
 use tokio::time::Instant;
 
 use super::hints::{Hints, Scope};
+use super::watch::is_part;
 use crate::protocol::object::Span;
 
 /// Bytes of results one server may have in memory.
@@ -72,8 +73,12 @@ impl Reads {
     pub fn forget(&self, uri: &str) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
         let uri = uri.to_owned();
-        let _ = self.cache.invalidate_entries_if(move |(_, kept), _| {
-            kept.strip_prefix(uri.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        });
+        let _ = self.cache.invalidate_entries_if(move |(_, kept), _| is_part(kept, &uri));
+    }
+
+    /// Nobody knows what changed: everything is read anew (S-23).
+    pub(super) fn forget_all(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.cache.invalidate_all();
     }
 }

@@ -1,5 +1,6 @@
 //! What is known of one server: fresh, stale or missing; asked for once however many want it (L-20..L-28).
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +10,13 @@ use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use super::Catalogue;
+use super::follow;
 use super::hints::{Hints, Scope};
 use super::publish::Published;
 use super::reads::Reads;
 use super::store::Store;
 use super::walk::{self, Walked};
-use super::watch::{self, Watch};
+use super::watch::Watch;
 use crate::outbound::{Failure, OutboundError, Server};
 use crate::protocol::method::Kind;
 use crate::tasks::{Flight, Tasks};
@@ -82,6 +84,10 @@ pub const SUSPICION: Duration = Duration::from_secs(10);
 const WATCHED_TTL: Duration = Duration::from_secs(60);
 /// How long a first walk waits until it is known whether changes are told.
 const SETTLE: Duration = Duration::from_millis(500);
+/// Faults of one list that the log names one by one; a list may have any number.
+const MOST_TOLD: usize = 20;
+/// The pause after walks that changes overtook all the time.
+const OVERTAKEN: Duration = Duration::from_millis(500);
 /// How long "it has no prompts" holds before the server is asked again.
 const ABSENT_TTL: Duration = Duration::from_secs(60);
 
@@ -136,6 +142,11 @@ impl Shelf {
         &self.slots[kind as usize]
     }
 
+    /// The number of what is known.
+    pub fn known_id(&self, kind: Kind) -> Option<u64> {
+        self.slot(kind).known.load().as_ref().map(|known| known.id)
+    }
+
     /// What is known, fresh or not; nobody is asked.
     pub fn known(&self, kind: Kind) -> Option<Arc<Published>> {
         self.slot(kind).known.load_full()
@@ -168,8 +179,7 @@ impl Shelf {
 
     /// Whether nothing newer is to be expected: in time, and no change told since it was walked.
     fn is_fresh(&self, kind: Kind, known: &Published) -> bool {
-        let current = self.slot(kind).generation.load(Ordering::Acquire);
-        !known.restored && known.generation == current && known.is_fresh(Instant::now())
+        !known.restored && known.generation == self.generation(kind) && known.is_fresh(Instant::now())
     }
 
     /// What is known is old from now on, and so is what a running walk brings (L-24, L-28).
@@ -177,17 +187,27 @@ impl Shelf {
         self.slot(kind).generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Asks the server in the background; a few times, if it fails.
+    /// Asks the server in the background: a few times, if it fails; until nothing overtook the walk, or the last
+    /// of many changes would never be told.
     pub(super) fn refetch(self: &Arc<Self>, kind: Kind) {
         let shelf = Arc::clone(self);
         self.tasks.spawn("refetch", async move {
-            for pause in [1, 5, 0] {
-                match shelf.refresh(kind).await {
-                    Some(Err(_)) => tokio::time::sleep(Duration::from_secs(pause)).await,
-                    _ => return,
+            let mut pauses = [1, 5].into_iter();
+            while let Some(walked) = shelf.refresh(kind).await {
+                match walked {
+                    Ok(known) if known.generation == shelf.generation(kind) => return,
+                    Ok(_) => tokio::time::sleep(OVERTAKEN).await,
+                    Err(_) => match pauses.next() {
+                        Some(pause) => tokio::time::sleep(Duration::from_secs(pause)).await,
+                        None => return,
+                    },
                 }
             }
         });
+    }
+
+    fn generation(&self, kind: Kind) -> u64 {
+        self.slot(kind).generation.load(Ordering::Acquire)
     }
 
     /// A notice of this server came in.
@@ -265,7 +285,7 @@ impl Shelf {
             published.id = old.id;
         }
         let name = &*self.server.name;
-        self.metrics.catalogue(name, kind.as_str(), published.items.len());
+        self.metrics.catalogue(name, kind.as_str(), distinct(&published));
         if kind == Kind::Tools && !published.restored {
             self.metrics.missing(name).set(0);
         }
@@ -293,8 +313,16 @@ impl Shelf {
 
     fn report(&self, kind: Kind, published: &Published) {
         let server = &*self.server.name;
+        published.faults.iter().take(MOST_TOLD).for_each(|fault| fault.log(server, kind));
+        if published.faults.len() > MOST_TOLD {
+            tracing::warn!(
+                server,
+                kind = kind.as_str(),
+                faults = published.faults.len(),
+                "a list with many faults"
+            );
+        }
         for fault in &published.faults {
-            fault.log(server, kind);
             if let Some(label) = fault.violation() {
                 self.metrics.violation(server, label);
             }
@@ -303,6 +331,11 @@ impl Shelf {
 
     /// Watches the server from now on; the first thing done is a walk of everything.
     pub(super) fn keep(self: &Arc<Self>) {
-        self.tasks.spawn("watch", watch::keep(Arc::downgrade(self)));
+        self.tasks.spawn("watch", follow::keep(Arc::downgrade(self)));
     }
+}
+
+/// Items by their name: a server may repeat itself.
+fn distinct(published: &Published) -> usize {
+    published.items.iter().map(|item| &item.native).collect::<HashSet<_>>().len()
 }

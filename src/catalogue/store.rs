@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::walk::Walked;
+use super::walk::{PageHints, Walked};
 use crate::config::{Server, Target};
 use crate::protocol::items::Item;
 use crate::protocol::method::Kind;
@@ -36,7 +36,7 @@ struct Saved {
     /// Seconds since 1970.
     walked: u64,
     modern: bool,
-    hints: Vec<(Option<Box<str>>, Option<Box<str>>)>,
+    hints: Vec<PageHints>,
     items: Vec<(Box<str>, Box<RawValue>)>,
 }
 

@@ -12,12 +12,15 @@ use crate::protocol::code;
 use crate::protocol::items::{self, Item, Page, json_string};
 use crate::protocol::method::Kind;
 
+/// One page's hints as they stood: `ttlMs` text, `cacheScope`.
+pub(super) type PageHints = (Option<Box<str>>, Option<Box<str>>);
+
 /// Everything one walk brought back.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) items: Vec<Item>,
-    /// The hints of each page as they stood: `ttlMs` text, `cacheScope`.
-    pub(super) hints: Vec<(Option<Box<str>>, Option<Box<str>>)>,
+    /// The hints of each page.
+    pub(super) hints: Vec<PageHints>,
     /// Whether the server speaks the modern dialect: then its annotations are binding (H-49, H-50).
     pub(super) modern: bool,
     /// Why it stopped before the end, if it did.

@@ -1,29 +1,18 @@
-//! One listen per server, whatever the number of clients: opened at start, opened again with growing pauses,
-//! resynchronised after every gap, told to all by counters that cannot overflow (S-22, S-23, S-31, design §5).
+//! What clients want to hear of one server, and what it told: counters that cannot overflow (S-31, S-35, S-39).
 
 use std::collections::{BTreeMap, HashSet};
-use std::future::pending;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_lc_rs::rand;
 use bytes::Bytes;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::shelf::Shelf;
-use crate::outbound::{Agreed, Filter, Listen, NoListen, Notice, Server};
+use crate::outbound::{Agreed, Filter, Server};
 use crate::protocol::meta::TASKS;
 use crate::protocol::method::Kind;
-
-/// Shortest and longest pause before a stream is opened again (S-22).
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// A stream that lived this long was no failure: the next pause is the shortest again.
-const GOOD_LIFE: Duration = Duration::from_secs(60);
-/// New subscriptions are collected this long before the server is asked (S-31).
-const COLLECT: Duration = Duration::from_millis(50);
 
 /// How far the watch of one server is.
 #[derive(Debug, Clone, Default)]
@@ -52,7 +41,7 @@ pub enum Topic {
 pub struct Watch {
     // A std mutex: held to change a map, never across an await.
     topics: Mutex<BTreeMap<Topic, Told>>,
-    wishes: watch::Sender<u64>,
+    pub(super) wishes: watch::Sender<u64>,
     state: watch::Sender<State>,
     /// Raised with every change of anything, for all who listen.
     hub: Arc<watch::Sender<u64>>,
@@ -80,6 +69,11 @@ impl Wish {
     /// Changes with every notice about it.
     pub fn version(&self) -> u64 {
         self.shelf.watch.lock().get(&self.topic).map_or(0, |told| told.version)
+    }
+
+    /// Whether its server agreed to tell of it.
+    pub fn is_agreed(&self) -> bool {
+        self.shelf.watch.state.borrow().topics.contains(&self.topic)
     }
 
     /// Tasks: the last notice's `params`.
@@ -142,12 +136,11 @@ impl Watch {
     }
 
     /// A resource changed: it, and the wanted ones it is a part of (S-07, S-35).
-    fn updated(&self, changed: &str) {
+    pub(super) fn updated(&self, changed: &str) {
         let version = self.updates.fetch_add(1, Ordering::Relaxed) + 1;
         for (topic, told) in self.lock().iter_mut() {
             let Topic::Resource(uri) = topic else { continue };
-            let part = || changed.strip_prefix(uri.as_str()).is_some_and(|rest| rest.starts_with('/'));
-            if uri == changed || part() {
+            if is_part(changed, uri) {
                 told.version = version;
             }
         }
@@ -155,7 +148,7 @@ impl Watch {
     }
 
     /// A task changed.
-    fn task(&self, id: String, params: Bytes) {
+    pub(super) fn task(&self, id: String, params: Bytes) {
         let version = self.updates.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(told) = self.lock().get_mut(&Topic::Task(id)) {
             told.version = version;
@@ -165,7 +158,7 @@ impl Watch {
     }
 
     /// Everything wanted may have changed unseen (S-23).
-    fn all_updated(&self) {
+    pub(super) fn all_updated(&self) {
         let version = self.updates.fetch_add(1, Ordering::Relaxed) + 1;
         for (topic, told) in self.lock().iter_mut() {
             // The state of a task is asked for by those who care; there is nothing to tell of it.
@@ -176,7 +169,7 @@ impl Watch {
         self.tell();
     }
 
-    fn filter(&self, server: &Server) -> (Filter, u64) {
+    pub(super) fn filter(&self, server: &Server) -> (Filter, u64) {
         let wishes = *self.wishes.borrow();
         let Some(peer) = server.known_peer() else { return (Filter::default(), wishes) };
         let lists = [Kind::Tools, Kind::Prompts, Kind::Resources];
@@ -192,11 +185,16 @@ impl Watch {
         (filter, wishes)
     }
 
-    fn publish(&self, lists: &[Kind], agreed: &Agreed, wishes: u64) {
+    pub(super) fn publish(&self, lists: &[Kind], agreed: &Agreed, wishes: u64) {
         let uris = agreed.uris.iter().cloned().map(Topic::Resource);
         let topics = Arc::new(uris.chain(agreed.tasks.iter().cloned().map(Topic::Task)).collect());
         self.state.send_replace(State { settled: true, lists: lists.to_vec(), topics, wishes });
     }
+}
+
+/// Whether a resource is another one or, by its path, a part of it (S-07).
+pub(super) fn is_part(uri: &str, of: &str) -> bool {
+    uri.strip_prefix(of).is_some_and(|rest| rest.is_empty() || of.ends_with('/') || rest.starts_with('/'))
 }
 
 impl Shelf {
@@ -206,185 +204,4 @@ impl Shelf {
         self.watch.wishes.send_modify(|wishes| *wishes += 1);
         Wish { shelf: Arc::clone(self), topic }
     }
-}
-
-/// Keeps the stream of one server open for as long as its shelf is in use.
-pub(super) async fn keep(shelf: Weak<Shelf>) {
-    let mut pause = FIRST_PAUSE;
-    let mut first = true;
-    loop {
-        let Some(own) = shelf.upgrade() else { return };
-        let opened_at = Instant::now();
-        let mut wished = own.watch.wishes.subscribe();
-        let end = attend(&own, &mut first).await;
-        // Not held while waiting: a server that left the configuration is let go.
-        drop(own);
-        let wait = match end {
-            End::NotOffered => {
-                // Nothing to open: look again when somebody wants something, or after a while.
-                let _ = timeout(LONGEST_PAUSE, wished.changed()).await;
-                continue;
-            }
-            End::Unreachable(wait) => wait,
-            End::Closed(retry) => {
-                pause = if opened_at.elapsed() >= GOOD_LIFE { FIRST_PAUSE } else { pause };
-                let wait = jittered(pause).max(retry.unwrap_or_default());
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                wait
-            }
-        };
-        sleep(wait).await;
-    }
-}
-
-enum End {
-    /// The server has no stream, or none is needed.
-    NotOffered,
-    /// The server cannot be reached.
-    Unreachable(Duration),
-    /// The stream ended; its own wish for the pause.
-    Closed(Option<Duration>),
-}
-
-/// One life of the stream.
-async fn attend(shelf: &Arc<Shelf>, first: &mut bool) -> End {
-    let server = &shelf.server;
-    if server.peer().await.is_err() {
-        shelf.watch.publish(&[], &Agreed::default(), *shelf.watch.wishes.borrow());
-        return End::Unreachable(server.retry_in().max(Duration::from_millis(100)));
-    }
-    let (filter, wishes) = shelf.watch.filter(server);
-    let opened = match filter == Filter::default() {
-        true => Err(NoListen::NotOffered),
-        false => server.listen(&filter).await,
-    };
-    match opened {
-        Ok(listen) => {
-            shelf.watch.publish(&filter.lists, &listen.agreed, wishes);
-            resync(shelf, first);
-            let retry = follow(shelf, listen, filter, wishes).await;
-            // What is known may be old from now on; it stays in use until something newer is.
-            shelf.watch.publish(&[], &Agreed::default(), *shelf.watch.wishes.borrow());
-            End::Closed(retry)
-        }
-        Err(NoListen::NotOffered) => {
-            shelf.watch.publish(&[], &Agreed::default(), wishes);
-            resync(shelf, first);
-            End::NotOffered
-        }
-        Err(NoListen::Failed(error)) => {
-            tracing::info!(server = %server.name, reason = %error.failure, "no stream of changes");
-            shelf.watch.publish(&[], &Agreed::default(), wishes);
-            resync(shelf, first);
-            End::Closed(None)
-        }
-    }
-}
-
-/// After a gap everything that is known is asked for again; the first time it is just the first walk.
-fn resync(shelf: &Arc<Shelf>, first: &mut bool) {
-    for kind in Kind::ALL {
-        if !*first {
-            shelf.invalidate(kind);
-        }
-        shelf.refetch(kind);
-    }
-    if !*first {
-        shelf.watch.all_updated();
-    }
-    *first = false;
-}
-
-/// Reads the stream until it ends, and changes it when wishes do; gives the server's wish for the pause.
-async fn follow(
-    shelf: &Arc<Shelf>,
-    mut listen: Listen,
-    mut filter: Filter,
-    mut answered: u64,
-) -> Option<Duration> {
-    let mut wished = shelf.watch.wishes.subscribe();
-    loop {
-        let behind = *wished.borrow_and_update() > answered;
-        let changed = async {
-            if !behind && wished.changed().await.is_err() {
-                pending::<()>().await;
-            }
-            sleep(COLLECT).await;
-        };
-        let notice = tokio::select! {
-            notice = listen.notice() => notice,
-            () = changed => {
-                let (wanted, wishes) = shelf.watch.filter(&shelf.server);
-                if wanted.uris != filter.uris || wanted.tasks != filter.tasks {
-                    listen = match change(shelf, listen, &wanted).await {
-                        Ok(listen) => listen,
-                        Err(retry) => return retry,
-                    };
-                    filter = wanted;
-                }
-                answered = wishes;
-                shelf.watch.publish(&filter.lists, &listen.agreed, wishes);
-                continue;
-            }
-        };
-        match notice {
-            Ok(notice) => heard(shelf, notice),
-            Err(error) => {
-                tracing::info!(server = %shelf.server.name, reason = %error.failure, "stream of changes ended");
-                return listen.retry;
-            }
-        }
-    }
-}
-
-/// The stream with other resources: one by one where the dialect can, else a second stream that takes over once
-/// it is acknowledged, so that nothing is missed between (S-31).
-async fn change(shelf: &Arc<Shelf>, mut listen: Listen, wanted: &Filter) -> Result<Listen, Option<Duration>> {
-    if !listen.subscribes_singly() {
-        return match shelf.server.listen(wanted).await {
-            Ok(next) => Ok(next),
-            Err(_) => Err(listen.retry),
-        };
-    }
-    let gone: Vec<String> =
-        listen.agreed.uris.iter().filter(|uri| !wanted.uris.contains(uri)).cloned().collect();
-    let new: Vec<String> =
-        wanted.uris.iter().filter(|uri| !listen.agreed.uris.contains(uri)).cloned().collect();
-    for uri in gone {
-        listen.subscribe(&uri, false).await;
-        listen.agreed.uris.retain(|kept| *kept != uri);
-    }
-    for uri in new {
-        if listen.subscribe(&uri, true).await {
-            listen.agreed.uris.push(uri);
-        }
-    }
-    Ok(listen)
-}
-
-fn heard(shelf: &Arc<Shelf>, notice: Notice) {
-    match notice {
-        Notice::Changed(kind) => {
-            shelf.count_change(kind);
-            // Invalid before anybody is told, so that nobody who is told reads the old list (L-24).
-            let kinds = if kind == Kind::Resources { vec![kind, Kind::Templates] } else { vec![kind] };
-            for kind in kinds {
-                shelf.invalidate(kind);
-                shelf.refetch(kind);
-            }
-        }
-        Notice::Updated(uri) => {
-            shelf.forget_reads(&uri);
-            shelf.watch.updated(&uri);
-        }
-        Notice::Task(id, params) => shelf.watch.task(id, params),
-    }
-}
-
-/// Between three quarters and five quarters of `pause`, so that many gateways do not come back at once.
-fn jittered(pause: Duration) -> Duration {
-    let mut byte = [128u8];
-    // Without entropy the pause is just not spread.
-    let _ = rand::fill(&mut byte);
-    pause.mul_f64(0.75 + f64::from(byte[0]) / 510.0)
 }

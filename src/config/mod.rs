@@ -11,12 +11,14 @@ use url::Url;
 
 use crate::protocol::method::Kind;
 
+pub mod audit;
 pub mod auth;
 mod check;
 pub mod credentials;
 mod expand;
 mod file;
 pub mod globs;
+pub mod grant;
 mod include;
 mod packages;
 mod problem;
@@ -31,9 +33,11 @@ mod units;
 mod values;
 mod warnings;
 
+pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use globs::Globs;
+pub use grant::Grant;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
 pub use warnings::Warning;
@@ -49,6 +53,10 @@ pub struct Config {
     pub servers: Vec<Server>,
     /// `[auth]`; `None`: nobody is asked who they are.
     pub auth: Option<Auth>,
+    /// `[[grant]]`, in file order; without any everybody who gets in may use everything.
+    pub grants: Vec<Grant>,
+    /// `[audit]`
+    pub audit: Audit,
     /// `[telemetry]`
     pub telemetry: Telemetry,
 }

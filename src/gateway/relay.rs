@@ -6,7 +6,7 @@ use super::invoke::outcome_of;
 use super::state::Bound;
 use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};
-use crate::catalogue::hints::Hints;
+use crate::catalogue::hints::{Hints, Scope};
 use crate::config::Server as ServerConfig;
 use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
@@ -14,7 +14,7 @@ use crate::protocol::items::json_string;
 use crate::protocol::message::{self, Received, RpcError};
 use crate::protocol::meta::{SERVER_INFO, TASKS, level_rank};
 use crate::protocol::method::Method;
-use crate::protocol::object::{Object, ObjectError, Span, string};
+use crate::protocol::object::{Object, ObjectError, Span, array, string};
 use crate::seal::Sealer;
 use crate::telemetry::Outcome;
 
@@ -36,6 +36,18 @@ pub(super) struct Relayed {
     pub(super) outcome: Outcome,
     /// Complete reads: how long and for whom they hold.
     pub(super) hints: Option<Hints>,
+}
+
+/// Members that a result gets: `"key":value`, with commas between them.
+#[derive(Default)]
+struct Added(String);
+
+impl Added {
+    fn member(&mut self, key: &str, value: &str) {
+        self.0.reserve(key.len() + value.len() + 4);
+        let comma = if self.0.is_empty() { "" } else { "," };
+        self.0.extend([comma, "\"", key, "\":", value]);
+    }
 }
 
 impl Relay<'_> {
@@ -76,7 +88,7 @@ impl Relay<'_> {
                     let logger = string(span.of(text)).unwrap_or_default();
                     edits.replace(span, json_string(&format!("{server}/{logger}")));
                 }
-                None => edits.append(params, &format!("\"logger\":{}", json_string(server))),
+                None => edits.append(params, format!("\"logger\":{}", json_string(server))),
             }
         }
         let params = edits.apply(&message.body, params.span);
@@ -84,28 +96,19 @@ impl Relay<'_> {
     }
 
     /// The result for a modern client: `resultType` there, `serverInfo` ours, state sealed (M-10, M-22, R-26).
-    pub(super) fn result(
-        &self,
-        body: &Bytes,
-        span: Span,
-        server: &ServerConfig,
-    ) -> Result<Relayed, GatewayError> {
+    pub(super) fn result(&self, body: &Bytes, span: Span) -> Result<Relayed, GatewayError> {
         const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
         let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
         let object = Object::parse(text, span).map_err(|_| MALFORMED)?;
         let get = |key: &str| object.get(text, key).map_err(|_| MALFORMED);
         let mut edits = Edits::new();
-        let mut added = Vec::new();
+        let mut added = Added::default();
         let mut hints = None;
         let mut task = self.call.method.is_task();
-        let result_type = get("resultType")?;
-        let asks = match result_type
-            .map(|span| string(span.of(text)).ok_or(MALFORMED))
-            .transpose()?
-            .as_deref()
-        {
+        let result_type = get("resultType")?.map(|span| string(span.of(text)).ok_or(MALFORMED));
+        let asks = match result_type.transpose()?.as_deref() {
             None => {
-                added.push("\"resultType\":\"complete\"".to_owned());
+                added.member("resultType", "\"complete\"");
                 false
             }
             Some("complete") => false,
@@ -131,10 +134,12 @@ impl Relay<'_> {
             let sealed = self.bound.seal(self.sealer, state.map(|span| span.of(text)))?;
             match state {
                 Some(span) => edits.replace(span, sealed),
-                None => added.push(format!("\"requestState\":{sealed}")),
+                None => added.member("requestState", &sealed),
             }
         } else if self.call.method == Method::ResourcesRead {
-            hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
+            hints = Some(self.hint(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?);
+        } else if self.call.method == Method::Complete {
+            cap_values(text, &object, &mut edits);
         }
         if task && let Some(span) = get("taskId")? {
             let native = string(span.of(text)).ok_or(MALFORMED)?;
@@ -143,8 +148,8 @@ impl Relay<'_> {
             return Err(MALFORMED);
         }
         self.identify(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?;
-        if !added.is_empty() {
-            edits.append(&object, &added.join(","));
+        if !added.0.is_empty() {
+            edits.append(&object, added.0);
         }
         let is_error = get("isError")?.is_some_and(|span| span.of(text) == "true");
         let parts = edits.apply(body, object.span);
@@ -157,18 +162,22 @@ impl Relay<'_> {
         text: &str,
         object: &Object,
         edits: &mut Edits,
-        added: &mut Vec<String>,
+        added: &mut Added,
     ) -> Result<(), ObjectError> {
         let info = &self.call.snapshot.server_info;
-        let member = || format!("\"{SERVER_INFO}\":{}", String::from_utf8_lossy(info));
+        let member = || {
+            let mut member = Added::default();
+            member.member(SERVER_INFO, &String::from_utf8_lossy(info));
+            member.0
+        };
         let Some(span) = object.get(text, "_meta")? else {
-            added.push(format!("\"_meta\":{{{}}}", member()));
+            added.member("_meta", &format!("{{{}}}", member()));
             return Ok(());
         };
         match Object::parse(text, span) {
             Ok(meta) => match meta.get(text, SERVER_INFO)? {
                 Some(theirs) => edits.replace(theirs, info.clone()),
-                None => edits.append(&meta, &member()),
+                None => edits.append(&meta, member()),
             },
             Err(ObjectError::NotObject) => edits.replace(span, format!("{{{}}}", member())),
             Err(error) => return Err(error),
@@ -183,9 +192,9 @@ impl Relay<'_> {
         text: &str,
         object: &Object,
         edits: &mut Edits,
-        added: &mut Vec<String>,
-        server: &ServerConfig,
+        added: &mut Added,
     ) -> Result<Hints, ObjectError> {
+        let server = self.bound.server;
         let (ttl, scope) = (object.get(text, "ttlMs")?, object.get(text, "cacheScope")?);
         let hints = if let Some(kept) = self.kept {
             kept
@@ -198,14 +207,14 @@ impl Relay<'_> {
             let fallback = Hints { ttl: fallback.0, scope: fallback_scope(fallback.1) };
             Hints::read(ttl.map(|span| span.of(text)), scope_text.as_deref(), fallback, max_ttl)
         };
-        let values = [
-            ("ttlMs", ttl, hints.ttl_ms().to_string()),
-            ("cacheScope", scope, json_string(hints.scope.as_str())),
-        ];
+        // Where grants decide, what one caller reads is not for the next (L-41); we keep it for those who may.
+        let told = if self.call.rights.is_open() { hints.scope } else { Scope::Private };
+        let values =
+            [("ttlMs", ttl, hints.ttl_ms().to_string()), ("cacheScope", scope, json_string(told.as_str()))];
         for (key, span, value) in values {
             match span {
                 Some(span) => edits.replace(span, value),
-                None => added.push(format!("\"{key}\":{value}")),
+                None => added.member(key, &value),
             }
         }
         Ok(hints)
@@ -245,6 +254,27 @@ impl Relay<'_> {
     }
 }
 
+/// Values a completion may have (M-84).
+const MOST_VALUES: usize = 100;
+
+/// Leaves the first values of a completion, and says that there are more; what is malformed stays as it is.
+fn cap_values(text: &str, result: &Object, edits: &mut Edits) {
+    let Ok(Some(completion)) = result.get(text, "completion") else { return };
+    let Ok(completion) = Object::parse(text, completion) else { return };
+    let Ok(Some(values)) = completion.get(text, "values") else { return };
+    let values = array(text, values).unwrap_or_default();
+    let (Some(kept), Some(last)) =
+        (values.get(MOST_VALUES - 1), values.get(MOST_VALUES..).and_then(<[_]>::last))
+    else {
+        return;
+    };
+    edits.replace(Span { start: kept.end, end: last.end }, Bytes::new());
+    match completion.get(text, "hasMore") {
+        Ok(Some(span)) => edits.replace(span, "true"),
+        _ => edits.append(&completion, "\"hasMore\":true"),
+    }
+}
+
 /// A server's text with its own name of the item replaced by the one the client knows (M-44): where it stands
 /// alone, never as a part of another word.
 fn renamed(text: &str, native: &str, exposed: &str) -> String {
@@ -269,8 +299,8 @@ fn renamed(text: &str, native: &str, exposed: &str) -> String {
     out
 }
 
-fn fallback_scope(public: bool) -> crate::catalogue::hints::Scope {
-    if public { crate::catalogue::hints::Scope::Public } else { crate::catalogue::hints::Scope::Private }
+const fn fallback_scope(public: bool) -> Scope {
+    if public { Scope::Public } else { Scope::Private }
 }
 
 pub(super) fn is_retry(call: &Call) -> bool {

@@ -10,6 +10,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::Instant;
 
 use super::error::Refusal;
+use super::layers::observe::RequestId;
 use super::respond::{self, empty};
 use super::{Door, accept, body, modern};
 use crate::auth::{CallerToken, Principal};
@@ -30,6 +31,8 @@ pub(super) struct Arrival {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) principal: Arc<Principal>,
     pub(super) token: Option<Secret>,
+    /// The number of the HTTP request.
+    pub(super) request: u64,
     pub(super) at: Instant,
 }
 
@@ -60,7 +63,9 @@ pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>)
         }
     };
     let token = head.extensions.remove::<CallerToken>().map(|token| token.0);
-    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, token, at };
+    let request = head.extensions.get::<RequestId>().map_or(0, |id| id.0);
+    let arrival =
+        Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, token, request, at };
     match arrival.envelope.kind {
         MessageKind::Response => {
             // Only legacy clients answer requests; a modern server sends none (H-10).

@@ -19,10 +19,9 @@ impl Server {
         self.tasks.spawn("attend", async move {
             while let Some(message) = unclaimed.recv().await {
                 match &message.kind {
+                    // An answer that cannot be sent has nobody to read it.
                     Request { id, method, .. } if era == Era::Legacy => {
-                        if connection.send(&legacy::answer(method, id)).await.is_err() {
-                            break;
-                        }
+                        drop(connection.send(&legacy::answer(method, id)).await);
                     }
                     // Nobody listening is no fault.
                     Notification { .. } => drop(server.overheard.send(Arc::new(message))),

@@ -72,6 +72,20 @@ impl CancelGuard {
         Self { server, peer, id, armed: true }
     }
 
+    /// The request's id as JSON text.
+    fn text<'b>(&self, buffer: &'b mut [u8; 20]) -> &'b [u8] {
+        let mut at = buffer.len();
+        let mut rest = self.id;
+        loop {
+            at -= 1;
+            buffer[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                return &buffer[at..];
+            }
+        }
+    }
+
     pub(super) fn disarm(mut self) {
         self.armed = false;
     }
@@ -119,7 +133,7 @@ impl Exchange {
             let message = match timeout_at(self.until, self.wire.next()).await {
                 Ok(Ok(message)) => message,
                 Ok(Err(failure)) => return Err(self.fail(failure)),
-                Err(_) => return Err(self.guard.server.error(Failure::Timeout(self.silence), true)),
+                Err(_) => return Err(self.guard.server.timed_out(self.silence, self.until == self.hard)),
             };
             if let Some(message) = self.accept(message)? {
                 return Ok(message);
@@ -146,7 +160,9 @@ impl Exchange {
     }
 
     fn accept(&mut self, message: Received) -> Result<Option<Message>, OutboundError> {
-        let own = |id: &[u8]| id == self.guard.id.to_string().as_bytes();
+        let mut buffer = [0; 20];
+        let number = self.guard.text(&mut buffer);
+        let own = |id: &[u8]| id == number;
         match &message.kind {
             ReceivedKind::Result { id, result } if own(id) => {
                 let result = *result;

@@ -229,22 +229,14 @@ impl Listen {
         let server = Arc::clone(&self.server);
         loop {
             let message = match &mut self.source {
-                Source::Stream(wire, _) => {
-                    let next = timeout(DEAF, wire.next()).await;
-                    if let Wire::Http(answer, _) = &**wire {
-                        self.retry = answer.retry.or(self.retry);
-                        if next.is_err() && answer.heard + DEAF > Instant::now() {
-                            continue;
-                        }
-                    }
-                    next.map_err(|_| server.error(Failure::Timeout(DEAF), true))?
-                        .map_err(|failure| server.error(failure, true))?
-                }
+                Source::Stream(wire, _) => match hear(wire, &mut self.retry).await {
+                    Some(heard) => heard.map_err(|failure| server.error(failure, true))?,
+                    None => continue,
+                },
                 Source::Child(overheard, connection, listen) => {
-                    match overhear(overheard, connection, listen.as_mut().map(|(_, inbox)| inbox)).await {
-                        Some(message) => (*message).clone(),
-                        None => return Err(server.error(Failure::Exited, true)),
-                    }
+                    let inbox = listen.as_mut().map(|(_, inbox)| inbox);
+                    let heard = overhear(overheard, connection, inbox).await;
+                    (*heard.ok_or_else(|| server.error(Failure::Exited, true))?).clone()
                 }
             };
             match &message.kind {
@@ -309,6 +301,18 @@ impl Drop for Listen {
             self.server.post_later(&self.peer, "cancel", legacy::cancelled(*id));
         }
     }
+}
+
+/// The next message of a stream; `None` after a silence in which comments came.
+async fn hear(wire: &mut Wire, retry: &mut Option<Duration>) -> Option<Result<Received, Failure>> {
+    let next = timeout(DEAF, wire.next()).await;
+    if let Wire::Http(answer, _) = wire {
+        *retry = answer.retry.or(*retry);
+        if next.is_err() && answer.heard + DEAF > Instant::now() {
+            return None;
+        }
+    }
+    Some(next.unwrap_or(Err(Failure::Timeout(DEAF))))
 }
 
 /// The next message a child says outside of calls, or the answer that ends our listen request.

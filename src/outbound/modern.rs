@@ -2,14 +2,13 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::request::Request;
+use super::request::{Request, close};
 use crate::protocol::edit::Parts;
-use crate::protocol::envelope::Id;
 use crate::protocol::header;
-use crate::protocol::items::json_string;
-use crate::protocol::message;
+use crate::protocol::items::push_json_string;
 use crate::protocol::meta;
 use crate::protocol::method::Method;
+use crate::protocol::version::MODERN;
 
 /// The request's bytes for a hop of this revision.
 pub fn body(request: &Request, id: u64, version: &str, client: &str) -> Parts {
@@ -17,20 +16,23 @@ pub fn body(request: &Request, id: u64, version: &str, client: &str) -> Parts {
         "" => "{}",
         declared => declared,
     };
-    let mut members = vec![
-        format!("\"{}\":{}", meta::PROTOCOL_VERSION, json_string(version)),
-        format!("\"{}\":{client}", meta::CLIENT_INFO),
-        format!("\"{}\":{capabilities}", meta::CLIENT_CAPABILITIES),
-    ];
-    members.extend(request.hop.log_level.map(|level| format!("\"{}\":\"{level}\"", meta::LOG_LEVEL)));
-    members.extend(request.hop.members(id));
-    let meta = format!("{{{}}}", members.join(","));
-    message::request(Some(&Id::number(id)), request.method.as_str(), request.params_with(&meta, true))
+    let own = client.len() + capabilities.len() + request.hop.foreign.len();
+    let mut out = String::with_capacity(320 + own);
+    out.extend(["{\"", meta::PROTOCOL_VERSION, "\":"]);
+    push_json_string(&mut out, version);
+    out.extend([",\"", meta::CLIENT_INFO, "\":", client]);
+    out.extend([",\"", meta::CLIENT_CAPABILITIES, "\":", capabilities, ","]);
+    if let Some(level) = request.hop.log_level {
+        out.extend(["\"", meta::LOG_LEVEL, "\":\"", level, "\","]);
+    }
+    request.hop.write(&mut out, id);
+    close(&mut out);
+    request.message(id, out, true)
 }
 
 /// The headers that mirror the body (H-58: derived from what is sent, never copied).
 pub fn headers(request: &Request, version: &str) -> HeaderMap {
-    let mut headers = standard_headers(request.method, version, request.name.as_deref());
+    let mut headers = standard_headers(request.method, version, request.name.as_ref());
     for (name, value) in &request.param_headers {
         headers.insert(name.clone(), value.clone());
     }
@@ -43,19 +45,21 @@ pub fn headers(request: &Request, version: &str) -> HeaderMap {
     headers
 }
 
-fn standard_headers(method: Method, version: &str, name: Option<&str>) -> HeaderMap {
+fn standard_headers(method: Method, version: &str, name: Option<&HeaderValue>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     insert(&mut headers, header::PROTOCOL_VERSION, version);
     headers.insert(HeaderName::from_static(header::METHOD), HeaderValue::from_static(method.as_str()));
     if let (Some(_), Some(name)) = (method.name_field(), name) {
-        insert(&mut headers, header::NAME, &header::encode(name));
+        headers.insert(HeaderName::from_static(header::NAME), name.clone());
     }
     headers
 }
 
 /// Values here are of our own making or encoded, so none is refused; one that were would be left out.
 fn insert(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
+    let value =
+        if value == MODERN { Ok(HeaderValue::from_static(MODERN)) } else { HeaderValue::from_str(value) };
+    if let Ok(value) = value {
         headers.insert(HeaderName::from_static(name), value);
     }
 }

@@ -46,8 +46,19 @@ pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
 
 async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, OutboundError> {
     let wanted = server.config.protocol;
-    if wanted == Protocol::Legacy || (wanted == Protocol::Auto && server.skips_discover()) {
+    if wanted == Protocol::Legacy {
         return shake_hands(server, connection).await;
+    }
+    if wanted == Protocol::Auto && server.skips_discover() {
+        let peer = shake_hands(server, connection.clone()).await;
+        if peer.is_ok() {
+            return peer;
+        }
+        // So it was not the question that it had ended itself on.
+        server.skip_discover(false);
+        if connection.as_ref().is_none_or(Connection::is_closed) {
+            return peer;
+        }
     }
     let verdict = discover(server, connection.as_ref()).await;
     tracing::debug!(server = %server.name, verdict = ?verdict, "probed");
@@ -64,7 +75,7 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
             let gone = connection.as_ref().is_some_and(Connection::is_closed);
             if gone {
                 // It ended itself on a message it did not know: next time begin with the handshake (G-64).
-                server.skip_discover();
+                server.skip_discover(true);
                 return Err(server.error(Failure::Exited, true));
             }
             shake_hands(server, connection).await
@@ -80,7 +91,7 @@ async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verd
     };
     let body = modern::body(&request, id, MODERN, &server.client_info);
     let accepted = AtomicBool::new(connection.is_some());
-    let asked = ask(server, connection, id, modern::headers(&request, MODERN), body, &accepted);
+    let asked = ask(server, connection, id, (modern::headers(&request, MODERN), body), &accepted);
     match tokio::time::timeout(server.config.probe_timeout, asked).await {
         Ok((answer, status, _)) => judge(answer, status),
         // A stream or process that stays silent is a legacy one that ignores us; nothing at all is no verdict.
@@ -94,8 +105,7 @@ async fn ask(
     server: &Arc<Server>,
     connection: Option<&Connection>,
     id: u64,
-    headers: HeaderMap,
-    body: Parts,
+    (headers, body): (HeaderMap, Parts),
     accepted: &AtomicBool,
 ) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
     let (mut wire, headers) = match (&server.transport, connection) {
@@ -184,7 +194,7 @@ pub async fn shake_hands(
     let id = server.next_id();
     let body = legacy::initialize(id, &server.client_info);
     let accepted = AtomicBool::new(false);
-    let asked = ask(server, connection.as_ref(), id, HeaderMap::new(), body, &accepted);
+    let asked = ask(server, connection.as_ref(), id, (HeaderMap::new(), body), &accepted);
     let limit = server.config.probe_timeout;
     let (answer, _, headers) =
         tokio::time::timeout(limit, asked).await.map_err(|_| server.error(Failure::Timeout(limit), true))?;

@@ -7,7 +7,10 @@ use http::{HeaderName, HeaderValue};
 
 use super::credentials::OnBehalf;
 use crate::protocol::edit::{Edits, Parts};
-use crate::protocol::items::json_string;
+use crate::protocol::envelope::Id;
+use crate::protocol::header;
+use crate::protocol::items::push_json_string;
+use crate::protocol::message;
 use crate::protocol::method::Method;
 use crate::protocol::object::{Object, ObjectError, Span};
 use crate::telemetry::trace::TraceContext;
@@ -29,8 +32,8 @@ pub struct Request {
     pub retry: Retry,
     /// What goes into `_meta`.
     pub hop: Hop,
-    /// The native name or URI for `Mcp-Name`.
-    pub name: Option<String>,
+    /// `Mcp-Name`: the native name or URI, see [`Request::name_value`].
+    pub name: Option<HeaderValue>,
     /// `Mcp-Param-*`, derived from the arguments sent (H-54).
     pub param_headers: Vec<(HeaderName, HeaderValue)>,
     /// Headers of the client's that go along (`forward_headers`).
@@ -84,12 +87,18 @@ impl Request {
         })
     }
 
-    /// `params` with this `_meta` and, where the dialect knows them, the answers of a retry.
-    pub fn params_with(&self, meta: &str, keep_retry: bool) -> Parts {
-        let mut edits = self.edits.clone();
+    /// What `Mcp-Name` says for a native name or URI (H-41).
+    pub fn name_value(native: &str) -> Option<HeaderValue> {
+        // Encoded it is always a header value.
+        HeaderValue::from_str(&header::encode(native)).ok()
+    }
+
+    /// The message with this `_meta` and, where the dialect knows them, the answers of a retry.
+    pub fn message(&self, id: u64, meta: String, keep_retry: bool) -> Parts {
+        let mut edits = self.edits.copy_for(4);
         match self.meta {
-            Some(span) => edits.replace(span, meta.to_owned()),
-            None => edits.append(&self.params, &format!("\"_meta\":{meta}")),
+            Some(span) => edits.replace(span, meta),
+            None => edits.append(&self.params, format!("\"_meta\":{meta}")),
         }
         let mut gone = Vec::new();
         if let Some(at) = self.retry.state_at {
@@ -101,25 +110,36 @@ impl Request {
         gone.extend(self.retry.answers_at.filter(|_| !keep_retry));
         gone.sort_unstable();
         edits.remove(&self.params, &gone);
-        edits.apply(&self.body, self.params.span)
+        let (id, method) = (Id::number(id), self.method.as_str());
+        message::edited_request(&id, method, edits, &self.body, self.params.span)
     }
 }
 
 impl Hop {
-    /// The members common to both dialects: foreign keys, trace context, our progress token.
-    pub fn members(&self, id: u64) -> Vec<String> {
-        let mut members = Vec::with_capacity(8);
+    /// Appends the members common to both dialects, a comma behind each: foreign keys, trace context, our
+    /// progress token.
+    pub fn write(&self, out: &mut String, id: u64) {
         if self.progress {
-            members.push(format!("\"progressToken\":{id}"));
+            out.extend(["\"progressToken\":", &id.to_string(), ","]);
         }
         if let Some(trace) = &self.trace {
-            members.push(format!("\"traceparent\":\"{}\"", trace.traceparent()));
-            members
-                .extend(trace.state.as_ref().map(|state| format!("\"tracestate\":{}", json_string(state))));
+            out.extend(["\"traceparent\":\"", &trace.traceparent(), "\","]);
+            if let Some(state) = &trace.state {
+                out.push_str("\"tracestate\":");
+                push_json_string(out, state);
+                out.push(',');
+            }
         }
         if !self.foreign.is_empty() {
-            members.push(self.foreign.clone());
+            out.extend([&self.foreign, ","]);
         }
-        members
     }
+}
+
+/// Closes an object whose members have a comma behind each.
+pub(super) fn close(object: &mut String) {
+    if object.ends_with(',') {
+        object.pop();
+    }
+    object.push('}');
 }

@@ -29,7 +29,7 @@ use crate::telemetry::Metrics;
 #[derive(Debug)]
 pub enum Transport {
     /// Streamable HTTP.
-    Http(HttpLink),
+    Http(Box<HttpLink>),
     /// A child process.
     Stdio(StdioLink),
 }
@@ -135,8 +135,14 @@ impl Server {
         OutboundError::new(Arc::clone(&self.name), failure, sent)
     }
 
-    pub(super) fn skip_discover(&self) {
-        self.no_discover.store(true, Ordering::Relaxed);
+    /// No answer within the limit that came first: that of silence, or `max_timeout`.
+    pub(super) fn timed_out(&self, silence: Duration, at_most: bool) -> OutboundError {
+        self.error(Failure::Timeout(if at_most { self.config.max_timeout } else { silence }), true)
+    }
+
+    /// Whether the next contact begins with the handshake (G-64).
+    pub(super) fn skip_discover(&self, skip: bool) {
+        self.no_discover.store(skip, Ordering::Relaxed);
     }
 
     pub(super) fn skips_discover(&self) -> bool {
@@ -192,7 +198,7 @@ impl Server {
                 *trouble = Some(Trouble { error: error.clone(), until: Instant::now() + step, step });
             }
         }
-        self.count_restarts();
+        self.sample();
     }
 
     fn trouble(&self) -> Option<Trouble> {
@@ -204,9 +210,13 @@ impl Server {
         self.trouble().map_or(RETRY_FIRST, |t| t.until.saturating_duration_since(Instant::now()))
     }
 
-    fn count_restarts(&self) {
+    /// Brings the counters of what its processes did up to date (F-037, F-040, F-041).
+    pub fn sample(&self) {
         if let Transport::Stdio(link) = &self.transport {
             self.restarts.inc_by(link.restarts().saturating_sub(self.restarts.get()));
+            let counts = link.counts();
+            self.metrics.violations(&self.name, "line", counts.skipped_lines);
+            self.metrics.violations(&self.name, "overflow", counts.overflows);
         }
     }
 
@@ -277,7 +287,7 @@ impl Server {
             let until = (Instant::now() + silence).min(hard);
             let sent = match timeout_at(until, self.transmit(&peer, request, id)).await {
                 Ok(sent) => sent,
-                Err(_) => return Err(self.error(Failure::Timeout(silence), true)),
+                Err(_) => return Err(self.timed_out(silence, until == hard)),
             };
             let mut wire = match sent {
                 Ok(wire) => wire,

@@ -17,6 +17,11 @@ impl Parts {
         Self::default()
     }
 
+    /// No bytes yet, with room for so many pieces.
+    pub fn with_capacity(pieces: usize) -> Self {
+        Self { pieces: Vec::with_capacity(pieces), len: 0 }
+    }
+
     /// Appends a piece; empty ones are dropped.
     pub fn push(&mut self, piece: impl Into<Bytes>) {
         let piece = piece.into();
@@ -81,6 +86,13 @@ impl Edits {
         Self::default()
     }
 
+    /// A copy that takes `more` edits without growing.
+    pub fn copy_for(&self, more: usize) -> Self {
+        let mut list = Vec::with_capacity(self.list.len() + more);
+        list.extend_from_slice(&self.list);
+        Self { list }
+    }
+
     /// Replaces the bytes of `span`.
     pub fn replace(&mut self, span: Span, with: impl Into<Bytes>) {
         self.list.push((span, with.into()));
@@ -93,9 +105,12 @@ impl Edits {
 
     /// Appends `"key":value` as the last member of `object`; `member` is that text without a comma.
     /// Call at most once an object, and do not remove all of its members in the same list.
-    pub fn append(&mut self, object: &Object, member: &str) {
-        let text = if object.members.is_empty() { member.to_owned() } else { format!(",{member}") };
-        self.insert(object.span.end - 1, text);
+    pub fn append(&mut self, object: &Object, member: impl Into<Bytes>) {
+        let at = object.span.end - 1;
+        if !object.members.is_empty() {
+            self.insert(at, Bytes::from_static(b","));
+        }
+        self.insert(at, member);
     }
 
     /// Removes the members at these positions (ascending) with the commas that belong to them.
@@ -120,9 +135,21 @@ impl Edits {
     }
 
     /// The bytes of `whole` with all edits inside it applied. Edits must not overlap.
-    pub fn apply(mut self, body: &Bytes, whole: Span) -> Parts {
+    pub fn apply(self, body: &Bytes, whole: Span) -> Parts {
+        let mut parts = Parts::with_capacity(self.pieces());
+        self.apply_to(&mut parts, body, whole);
+        parts
+    }
+
+    /// The most pieces that applying gives.
+    pub const fn pieces(&self) -> usize {
+        self.list.len() * 2 + 1
+    }
+
+    /// [`Edits::apply`] at the end of `parts`.
+    pub fn apply_to(mut self, parts: &mut Parts, body: &Bytes, whole: Span) {
+        // Stable: edits of one place keep their order.
         self.list.sort_by_key(|(span, _)| (span.start, span.end));
-        let mut parts = Parts { pieces: Vec::with_capacity(self.list.len() * 2 + 1), len: 0 };
         let mut at = whole.start;
         for (span, with) in self.list {
             debug_assert!(span.start >= at && span.end <= whole.end, "overlapping edits");
@@ -131,6 +158,5 @@ impl Edits {
             at = span.end;
         }
         parts.push(body.slice(at as usize..whole.end as usize));
-        parts
     }
 }

@@ -83,12 +83,24 @@ pub fn with_members(json: &Bytes, replace: &[(&str, String)]) -> Result<Parts, O
         }
     }
     if !appended.is_empty() {
-        edits.append(&object, &appended.join(","));
+        edits.append(&object, appended.join(","));
     }
     Ok(edits.apply(json, whole))
 }
 
 /// A string as JSON text.
 pub fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    let mut out = String::with_capacity(text.len() + 2);
+    push_json_string(&mut out, text);
+    out
+}
+
+/// Appends a string as JSON text.
+pub fn push_json_string(out: &mut String, text: &str) {
+    let plain = text.bytes().all(|b| b >= 0x20 && b != b'"' && b != b'\\');
+    if plain {
+        out.extend(["\"", text, "\""]);
+    } else {
+        out.push_str(&serde_json::Value::from(text).to_string());
+    }
 }

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::edit::Parts;
+use super::edit::{Edits, Parts};
 use super::envelope::Id;
-use super::items::json_string;
+use super::items::{json_string, push_json_string};
 use super::object::{Object, ObjectError, Span, string};
 
 /// An error answer; `id` is left out when it could not be read (M-05).
@@ -26,37 +26,54 @@ pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<&str>) -> P
 
 /// A result answer around the result's own bytes.
 pub fn result(id: &Id, result: impl Into<Parts>) -> Parts {
-    let mut parts = Parts::new();
+    let result = result.into();
+    let mut parts = Parts::with_capacity(result.pieces().len() + 4);
     parts.push(Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":"));
     parts.push(id.raw().clone());
     parts.push(Bytes::from_static(b",\"result\":"));
-    parts.extend(result.into());
+    parts.extend(result);
     parts.push(Bytes::from_static(b"}"));
     parts
 }
 
 /// A request or, without id, a notification; `params` is the object's text.
 pub fn request(id: Option<&Id>, method: &str, params: impl Into<Parts>) -> Parts {
-    let mut head = String::from("{\"jsonrpc\":\"2.0\",");
-    if let Some(id) = id {
-        head.push_str("\"id\":");
-        head.push_str(&String::from_utf8_lossy(id.raw()));
-        head.push(',');
-    }
-    head.push_str("\"method\":");
-    head.push_str(&json_string(method));
-    let mut parts = Parts::new();
     let params = params.into();
+    let mut head = request_head(id, method);
     if params.is_empty() {
         head.push('}');
-        parts.push(head);
-        return parts;
+        return head.into();
     }
-    head.push_str(",\"params\":");
+    head.push_str(PARAMS);
+    let mut parts = Parts::with_capacity(params.pieces().len() + 2);
     parts.push(head);
     parts.extend(params);
     parts.push(Bytes::from_static(b"}"));
     parts
+}
+
+/// A request whose params are the object at `whole` of `body`, edited.
+pub fn edited_request(id: &Id, method: &str, edits: Edits, body: &Bytes, whole: Span) -> Parts {
+    let mut head = request_head(Some(id), method);
+    head.push_str(PARAMS);
+    let mut parts = Parts::with_capacity(edits.pieces() + 2);
+    parts.push(head);
+    edits.apply_to(&mut parts, body, whole);
+    parts.push(Bytes::from_static(b"}"));
+    parts
+}
+
+const PARAMS: &str = ",\"params\":";
+
+fn request_head(id: Option<&Id>, method: &str) -> String {
+    let mut head = String::with_capacity(96 + method.len());
+    head.push_str("{\"jsonrpc\":\"2.0\",");
+    if let Some(id) = id {
+        head.extend(["\"id\":", &String::from_utf8_lossy(id.raw()), ","]);
+    }
+    head.push_str("\"method\":");
+    push_json_string(&mut head, method);
+    head
 }
 
 /// A message that a server sent us, by position.

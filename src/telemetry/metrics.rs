@@ -35,6 +35,7 @@ pub struct Metrics {
     listen_streams: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
+    audit_dropped: IntCounter,
     server_noise: IntCounterVec,
     clashes: IntGaugeVec,
     panics: IntCounter,
@@ -54,6 +55,7 @@ const OVERHEAD_SECONDS: [f64; 11] = [1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-
 
 impl Metrics {
     /// Declares and registers everything.
+    #[expect(clippy::too_many_lines, reason = "a table: one entry a metric")]
     pub fn new() -> Result<Self, prometheus::Error> {
         let r = Registry::new();
         let metrics = Self {
@@ -145,6 +147,10 @@ impl Metrics {
                 &["header"],
             )?,
             limited: counter(&r, "gatehouse_limited_total", "Refusals by a bound", &["limit"])?,
+            audit_dropped: register(
+                &r,
+                IntCounter::new("gatehouse_audit_dropped_total", "Audit lines that could not be written")?,
+            )?,
             child_restarts: counter(
                 &r,
                 "gatehouse_child_restarts_total",
@@ -261,6 +267,11 @@ impl Metrics {
         self.limited.with_label_values(&[limit]).inc();
     }
 
+    /// Audit lines that could not be written.
+    pub const fn audit_dropped(&self) -> &IntCounter {
+        &self.audit_dropped
+    }
+
     /// The restart counter of one stdio server.
     pub fn child_restarts(&self, server: &str) -> IntCounter {
         self.child_restarts.with_label_values(&[server])
@@ -269,6 +280,12 @@ impl Metrics {
     /// A message of a server that was dropped.
     pub fn violation(&self, server: &str, kind: &str) {
         self.server_noise.with_label_values(&[server, kind]).inc();
+    }
+
+    /// The same, counted elsewhere: `total` so far.
+    pub fn violations(&self, server: &str, kind: &str, total: u64) {
+        let counter = self.server_noise.with_label_values(&[server, kind]);
+        counter.inc_by(total.saturating_sub(counter.get()));
     }
 
     /// Items of a server that were renamed or dropped.

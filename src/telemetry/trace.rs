@@ -36,6 +36,11 @@ impl TraceContext {
     }
 }
 
+/// The trace id of a well-formed `traceparent`.
+pub fn trace_id(parent: &str) -> Option<&str> {
+    parse(parent).map(|(trace_id, _)| trace_id)
+}
+
 /// `version-traceid-spanid-flags` with the right lengths, lower-case hexadecimal, ids not all zero.
 fn parse(value: &str) -> Option<(&str, &str)> {
     let mut fields = value.split('-');
@@ -46,7 +51,8 @@ fn parse(value: &str) -> Option<(&str, &str)> {
     let zero = |s: &str| s.bytes().all(|b| b == b'0');
     let extra = fields.next().is_some();
     let valid = sized && version != "ff" && [version, trace_id, span_id, flags].into_iter().all(hex);
-    (valid && !zero(trace_id) && !zero(span_id) && !(extra && version == "00")).then_some((trace_id, flags))
+    let whole = !extra || version != "00";
+    (valid && whole && !zero(trace_id) && !zero(span_id)).then_some((trace_id, flags))
 }
 
 fn is_visible(text: &str) -> bool {

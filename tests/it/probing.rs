@@ -1,8 +1,6 @@
 //! Which era does a server speak? The table of verdicts over HTTP and stdio, remembered and revised:
 //! G-60..G-67, H-62, F-006, F-080.
 
-use std::process::{Command, Stdio};
-
 use crate::support::child::Child;
 use crate::support::eventually;
 use crate::support::exchange::{Answer, Seen};
@@ -333,22 +331,13 @@ async fn g_63_every_answer_of_a_child_has_its_verdict() {
     assert_eq!(restarts, 1.0);
 }
 
-/// Covers: F-080, F-079: what is not supported is said before anything is opened, with key and line.
-#[test]
-fn f_080_an_unsupported_protocol_is_a_configuration_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gatehouse.toml");
-    let text = Setup::new().http("old", "http://127.0.0.1:1/sse", "protocol = \"sse\"").text();
-    std::fs::write(&file, &text).unwrap();
-    let line = text.lines().position(|line| line.contains("sse\"") && line.contains("protocol")).unwrap() + 1;
-    let output = Command::new(env!("CARGO_BIN_EXE_gatehouse"))
-        .args(["serve", "--config"])
-        .arg(&file)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+/// Covers: F-080: what is not supported is said before anything is opened, with key and line.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_080_an_unsupported_protocol_is_a_configuration_error() {
+    let setup = Setup::new().http("old", "http://127.0.0.1:1/sse", "protocol = \"sse\"");
+    let line = setup.text().lines().position(|line| line.contains("protocol = \"sse\"")).unwrap() + 1;
+    let (code, said) = setup.refused().await;
+    assert_eq!(code, Some(2), "{said}");
     assert!(
         said.contains("protocol") && said.contains("legacy") && said.contains(&format!(":{line}")),
         "{said}"

@@ -127,15 +127,14 @@ impl Session {
             asked.insert(question.clone(), answered);
         }
         let text = json!({"jsonrpc": "2.0", "id": question, "method": method, "params": params}).to_string();
-        let answer = if out.send(Out::Note(text)).await.is_ok() {
+        if out.send(Out::Note(text)).await.is_ok() {
             tokio::select! {
                 answer = answer => answer.unwrap_or_default(),
                 () = self.end.cancelled() => Value::Null,
             }
         } else {
             Value::Null
-        };
-        answer
+        }
     }
 
     /// Takes the client's answer to a request of ours; one that nobody waits for is ignored (G-30).

@@ -9,6 +9,7 @@ mod credentials;
 mod expansion;
 mod files;
 mod generated;
+mod grants;
 mod include;
 mod reports;
 mod rules;

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 mod watch;
 
-use super::request::Request;
+use super::request::{Request, close};
 use super::server::Peer;
 use super::wire::Wire;
 use crate::protocol::edit::Parts;
@@ -42,8 +42,10 @@ pub fn cancelled(id: u64) -> Parts {
 
 /// The request's bytes: hop `_meta` of the modern era and retry members are left out (G-83).
 pub fn body(request: &Request, id: u64) -> Parts {
-    let meta = format!("{{{}}}", request.hop.members(id).join(","));
-    message::request(Some(&Id::number(id)), request.method.as_str(), request.params_with(&meta, false))
+    let mut meta = String::from("{");
+    request.hop.write(&mut meta, id);
+    close(&mut meta);
+    request.message(id, meta, false)
 }
 
 /// The headers of every request of a session (G-41).

@@ -57,7 +57,7 @@ struct Letter {
 #[derive(Debug)]
 enum AnswerBody {
     Whole(Body),
-    Events(Body, sse::Parser),
+    Events(Body, Box<sse::Parser>),
     Done,
 }
 
@@ -178,7 +178,7 @@ impl HttpLink {
         let (head, body) = response.into_parts();
         let events = media_type(&head.headers).is_some_and(|t| t == "text/event-stream");
         let body = if events {
-            AnswerBody::Events(body, sse::Parser::new(self.max_result))
+            AnswerBody::Events(body, Box::new(sse::Parser::new(self.max_result)))
         } else {
             AnswerBody::Whole(body)
         };

@@ -51,7 +51,7 @@ fn edited(
     }
     // What `append` asks of its caller: something must be left, or nothing have been there.
     if let Some(text) = appended.filter(|_| removed.len() < object.members.len() || removed.is_empty()) {
-        edits.append(object, &format!("\"new\":{text}"));
+        edits.append(object, format!("\"new\":{text}"));
         expected.push(("new".to_owned(), Tree::read(text).unwrap()));
     }
     edits.remove(object, &removed);

@@ -51,6 +51,11 @@ impl Connection {
     pub(crate) async fn begin(mut self, request: impl Into<Request>) -> Answer {
         let bytes = request.into().bytes(&self.host);
         self.write(&bytes).await;
+        self.answer().await
+    }
+
+    /// Waits for the head of the answer to what was written.
+    pub(crate) async fn answer(mut self) -> Answer {
         let head = within("the head of an answer", self.wire.head()).await.unwrap().expect("an answer");
         let framing = head.framing(true);
         Answer { head, wire: self.wire, framing, text: Vec::new() }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::client::{Answer, Connection};
 use super::exchange::{Answer as Reply, Exchange};
 use super::gateway::Gateway;
-use super::request::mcp;
-use super::server::Server;
+use super::request::{Mcp, mcp};
+use super::server::{Held, Server};
 use super::{json, within};
 
 /// `_meta` key of a subscription's id.
@@ -21,6 +21,11 @@ pub(crate) struct Stream {
     pub(crate) honoured: Value,
 }
 
+/// The request that opens a stream; `id` and `filter` are JSON text.
+pub(crate) fn listen(id: &str, filter: &str) -> Mcp {
+    mcp("subscriptions/listen", format!("{{\"notifications\":{filter}}}")).id(id)
+}
+
 impl Stream {
     /// Opens a stream and reads the acknowledgement. `id` and `filter` are JSON text.
     pub(crate) async fn open(gateway: &Gateway, id: &str, filter: &str) -> Self {
@@ -29,8 +34,12 @@ impl Stream {
 
     /// The same on a connection that is open already.
     pub(crate) async fn on(connection: Connection, id: &str, filter: &str) -> Self {
-        let request = mcp("subscriptions/listen", format!("{{\"notifications\":{filter}}}")).id(id);
-        let answer = connection.begin(request).await;
+        Self::at(connection, "/mcp", id, filter).await
+    }
+
+    /// The same at another endpoint.
+    pub(crate) async fn at(connection: Connection, path: &str, id: &str, filter: &str) -> Self {
+        let answer = connection.begin(listen(id, filter).request().at(path)).await;
         assert_eq!(answer.status(), 200, "{answer:?}");
         assert_eq!(answer.head.one("content-type").as_deref(), Some("text/event-stream"));
         let mut stream = Self { answer, id: json::value(id), honoured: Value::Null };
@@ -74,10 +83,41 @@ impl Stream {
         }
     }
 
+    /// The end of the stream, with no notice before it.
+    pub(crate) async fn end_without_notice(mut self) {
+        let last = self.next().await.expect("a result before the end");
+        assert!(last.get("result").is_some(), "nothing was to be told: {last}");
+        assert!(self.answer.next().await.is_none(), "nothing follows the result");
+    }
+
     /// Reads to an end of any kind.
     pub(crate) async fn closed(mut self) {
         while self.answer.next().await.is_some() {}
     }
+}
+
+/// A client's stream that surely watches resources of a scripted modern server, and the server's new stream for
+/// it; `old` is the one it had.
+///
+/// An acknowledgement waits a moment for the server only. So a first client makes the server agree, and a second
+/// one finds that done, however slow this machine is.
+pub(crate) async fn watch(
+    gateway: &Gateway,
+    feeds: &mut Held,
+    mut old: Feed,
+    id: &str,
+    filter: &str,
+) -> (Stream, Feed) {
+    let next = async {
+        let next = Feed::accept(feeds.next().await);
+        old.gone().await;
+        next
+    };
+    let (first, next) = tokio::join!(Stream::open(gateway, "\"first\"", filter), next);
+    let stream = Stream::open(gateway, id, filter).await;
+    assert_eq!(stream.honoured, json::value(filter), "all of it is honoured");
+    drop(first);
+    (stream, next)
 }
 
 /// A scripted server's side of one stream.

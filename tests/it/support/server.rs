@@ -58,7 +58,10 @@ impl Offer {
             ("prompts", self.prompts.is_empty()),
             ("resources", self.resources.is_empty() && self.templates.is_empty()),
         ];
-        all.extend(lists.iter().filter(|(_, none)| !none).map(|(name, _)| format!("\"{name}\":{{}}")));
+        // What is given in full is not implied as well.
+        let given = |name: &str| self.capabilities.iter().any(|c| c.starts_with(&format!("\"{name}\"")));
+        let implied = lists.iter().filter(|(name, none)| !none && !given(name));
+        all.extend(implied.map(|(name, _)| format!("\"{name}\":{{}}")));
         format!("{{{}}}", all.join(","))
     }
 

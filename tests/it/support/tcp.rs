@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::within;
 
@@ -161,4 +163,27 @@ pub(crate) async fn dies_after(answer: Vec<u8>) -> SocketAddr {
         std::future::pending::<()>().await;
     });
     address
+}
+
+/// An address where connections are neither accepted nor refused, for as long as the value lives.
+#[derive(Debug)]
+pub(crate) struct Hole {
+    pub(crate) address: SocketAddr,
+    _listener: TcpListener,
+    _queue: Vec<TcpStream>,
+}
+
+impl Hole {
+    pub(crate) async fn new() -> Self {
+        let socket = bind("127.0.0.1:0".parse().unwrap());
+        let listener = socket.listen(1).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut queue = Vec::new();
+        // Nobody accepts: once the queue is full, the kernel answers nothing.
+        while let Ok(connected) = timeout(Duration::from_secs(1), TcpStream::connect(address)).await {
+            queue.push(connected.unwrap());
+            assert!(queue.len() < 100, "the queue fills");
+        }
+        Self { address, _listener: listener, _queue: queue }
+    }
 }
