@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::along::{forwarded, on_behalf};
 use super::error::{failure_outcome, sentence};
 use super::record::Record;
 use super::relay::{self, Relay};
@@ -14,6 +15,7 @@ use super::view::Route;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
 use crate::catalogue::bindings::ParamError;
+use crate::catalogue::hints::Scope;
 use crate::catalogue::reads::Kept;
 use crate::outbound::{Failure, Hop, Message, Request, Retry, Server};
 use crate::policy::Decision;
@@ -175,6 +177,8 @@ impl Gateway {
             hop,
             name: None,
             param_headers: Vec::new(),
+            forwarded: forwarded(call, bound.server),
+            caller: bound.server.credentials.is_per_user().then(|| Arc::new(on_behalf(call))),
         })
     }
 
@@ -216,7 +220,11 @@ impl Gateway {
                     let relayed = relay.result(&body, result)?;
                     record.outcome(relayed.outcome);
                     if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
-                        let kept = Kept { body, result, received: Instant::now(), hints };
+                        let mut kept = Kept { body, result, received: Instant::now(), hints };
+                        // Read as one caller, it is that caller's, whatever the server says of others.
+                        if errand.server.config.credentials.is_per_user() {
+                            kept.hints.scope = Scope::Private;
+                        }
                         shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
                     }
                     return Ok(relayed.parts);

@@ -35,7 +35,8 @@ impl Gateway {
         let decision = call.snapshot.decide_uri(&call.rights, &shelf, &uri);
         self.admit(call, decision, outlet, record)?;
         let bound = Bound { call, server: &server.config, name: &uri, arguments: None };
-        let keep = !is_retry(call);
+        // Headers that go along may ask for another answer.
+        let keep = !is_retry(call) && server.config.forward_headers.is_empty();
         if let Some(kept) = shelf.reads.get(&call.principal.id, &uri).filter(|_| keep) {
             self.metrics.cache("reads", "hit");
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());

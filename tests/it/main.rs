@@ -21,6 +21,7 @@ mod changes_legacy;
 mod changes_topics;
 mod check;
 mod completion;
+mod credentials;
 mod crowd;
 mod door;
 mod downstream;
