@@ -12,6 +12,7 @@
 //! | 6 | [`admin`] | the door for operators: health and metrics |
 //! | 5 | [`gateway`] | the core: one call in, one result or error out; knows only modern MCP |
 //! | 4 | [`catalogue`] | what the servers offer: walked, checked, published, kept while fresh |
+//! | 4 | [`policy`] | may this caller do this? grants in, a verdict out; pure |
 //! | 3 | [`auth`] | who is calling: tokens and keys verified, challenges, the principal |
 //! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, deadlines, cancels |
 //! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
@@ -45,6 +46,7 @@ pub mod gateway;
 pub mod inbound;
 pub mod net;
 pub mod outbound;
+pub mod policy;
 pub mod protocol;
 pub mod seal;
 pub mod tasks;

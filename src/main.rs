@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     let exit = runtime.block_on(async {
         match command {
             Command::Serve(args) => cli::serve::run(args).await,
+            Command::Explain(args) => cli::explain::run(args).await,
             Command::Check(args) => cli::check::run(args).await,
             Command::Demo(args) => match cli::demo::run(args, Tasks::new()).await {
                 Ok(()) => ExitCode::SUCCESS,

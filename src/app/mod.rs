@@ -15,7 +15,7 @@ use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
 use crate::catalogue::Catalogue;
 use crate::catalogue::shelf::Rules;
-use crate::config::{Config, Gateway as GatewayConfig};
+use crate::config::{AuditFile, Config, Gateway as GatewayConfig};
 use crate::gateway::{Gateway, Snapshot};
 use crate::inbound::{self, Bounds, Door, Guard};
 use crate::net::{self, Budget, ListenOptions, ListenStats};
@@ -24,6 +24,7 @@ use crate::outbound::link::stdio::harden_process;
 use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
+use crate::telemetry::audit::{Audit, Target};
 
 mod core;
 mod shutdown;
@@ -40,6 +41,7 @@ pub struct App {
     gateway: Arc<Gateway>,
     readiness: Arc<Readiness>,
     tasks: Tasks,
+    audit: Option<Audit>,
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
@@ -64,8 +66,9 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let gateway =
-            Arc::new(build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?);
+        let audit = audit(&config, &tasks, &metrics)?;
+        let gateway = build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?;
+        let gateway = Arc::new(gateway.with_audit(audit.clone()));
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
 
@@ -99,7 +102,7 @@ impl App {
             .spawn("admin listener", net::serve(private, router, options(own), tasks.clone(), close.clone()));
         tracing::info!(%listen, %admin, "listening");
         let drain_timeout = config.gateway.drain_timeout;
-        Ok(Self { listen, admin, gateway, readiness, tasks, drain, close, served, drain_timeout })
+        Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, drain_timeout })
     }
 }
 
@@ -126,6 +129,18 @@ fn build(
     Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
 }
 
+/// The audit log, if there is one, with its writer at work.
+fn audit(config: &Config, tasks: &Tasks, metrics: &Arc<Metrics>) -> anyhow::Result<Option<Audit>> {
+    let target = match &config.audit.file {
+        AuditFile::Off => return Ok(None),
+        AuditFile::Stdout => Target::Stdout,
+        AuditFile::Path(path) => Target::Path(path.clone()),
+    };
+    let (audit, writer) = Audit::open(target, metrics.audit_dropped()).context("audit.file")?;
+    tasks.spawn_thread("audit", move || writer.run()).context("audit")?;
+    Ok(Some(audit))
+}
+
 /// Who is let in, where anybody is asked.
 fn authenticator(
     config: &Config,
@@ -139,7 +154,7 @@ fn authenticator(
 }
 
 /// `public_url`, or what the bound address says.
-fn public_url(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Url> {
+pub fn public_url(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Url> {
     match &config.public_url {
         Some(url) => Ok(url.clone()),
         None => Ok(Url::parse(&format!("http://{bound}"))?),

@@ -7,6 +7,9 @@ use super::App;
 /// What servers and tasks get after the drain, to end themselves: the kill ladder takes two graces.
 const LAST_GRACE: Duration = Duration::from_secs(6);
 
+/// What the audit log gets to be written to its end.
+const AUDIT: Duration = Duration::from_secs(2);
+
 impl App {
     /// Drains and ends; returns when every child is reaped and every task has ended or the deadlines are over.
     pub async fn stop(self) {
@@ -23,6 +26,12 @@ impl App {
         self.close.cancel();
         if !self.tasks.shutdown(Duration::from_secs(2)).await {
             tracing::warn!(running = self.tasks.running(), "tasks did not end in time");
+        }
+        // Last of all: calls that were cut have their lines too.
+        if let Some(audit) = &self.audit
+            && tokio::time::timeout(AUDIT, audit.close()).await.is_err()
+        {
+            tracing::warn!("the audit log was not written in time");
         }
         tracing::info!("stopped");
     }

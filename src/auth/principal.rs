@@ -62,6 +62,25 @@ impl Principal {
         }
     }
 
+    /// Somebody with these claims, to find out what that one could do; nothing is verified.
+    pub fn supposed(claims: Map<String, Value>, auth: &Auth) -> Self {
+        let text = |name: &str| claims.get(name).and_then(Value::as_str).unwrap_or_default();
+        Self {
+            id: Arc::from("supposed"),
+            issuer: Arc::from(text("iss")),
+            subject: Arc::from(text("sub")),
+            client: None,
+            scopes: scopes(&claims, auth),
+            expires: None,
+            claims,
+        }
+    }
+
+    /// Whether nobody asked who it is.
+    pub fn is_anonymous(&self) -> bool {
+        *self.id == *"anonymous"
+    }
+
     /// The value of the `client` label before it is bounded.
     pub fn client_label(&self) -> &str {
         self.client.as_deref().unwrap_or("other")

@@ -13,7 +13,7 @@ use super::walk::Walked;
 use crate::config::{Override, Server as ServerConfig};
 use crate::protocol::items::{Item, json_string, with_members};
 use crate::protocol::method::Kind;
-use crate::protocol::object::{Object, Span};
+use crate::protocol::object::{Object, Span, string};
 
 /// One immutable snapshot of one kind of one server's items.
 #[derive(Debug)]
@@ -53,6 +53,8 @@ pub struct PublishedItem {
     pub bindings: Arc<Bindings>,
     /// Tools: `override.timeout`.
     pub timeout: Option<Duration>,
+    /// Tools: the resource that shows them (`_meta.ui.resourceUri`, MCP Apps).
+    pub ui: Option<Box<str>>,
 }
 
 impl Published {
@@ -101,7 +103,13 @@ impl Published {
         }
         if kind != Kind::Tools {
             let Item { native, json } = item;
-            self.items.push(PublishedItem { native, json, bindings: Arc::default(), timeout: None });
+            self.items.push(PublishedItem {
+                native,
+                json,
+                bindings: Arc::default(),
+                timeout: None,
+                ui: None,
+            });
             return;
         }
         let binding = !server.is_stdio() && modern;
@@ -152,6 +160,7 @@ fn tool(
         json,
         bindings: Arc::new(bindings),
         timeout: over.and_then(|o| o.timeout),
+        ui: interface(item),
     })
 }
 
@@ -175,6 +184,17 @@ fn bound(item: &Item, binding: bool, faults: &mut Vec<Fault>) -> Result<(Bytes, 
             Ok((json, stripped.bindings))
         }
     }
+}
+
+/// The URI of the resource that shows a tool, if it has one; servers need not list that resource (F-096).
+fn interface(item: &Item) -> Option<Box<str>> {
+    let text = std::str::from_utf8(&item.json).ok()?;
+    let mut span = Span::new(0, text.len());
+    for key in ["_meta", "ui", "resourceUri"] {
+        span = Object::parse(text, span).ok()?.get(text, key).ok()??;
+    }
+    let uri = string(span.of(text))?;
+    uri.starts_with("ui://").then(|| uri.into())
 }
 
 /// Where the `inputSchema` of a tool stands, if it has one; `None`: nobody can say.

@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 pub mod check;
 pub mod demo;
 pub mod exec;
+pub mod explain;
 pub mod serve;
 
 /// One MCP endpoint for many MCP servers.
@@ -26,6 +27,8 @@ pub enum Command {
     Serve(serve::ServeArgs),
     /// Say what is wrong with a configuration and with the servers in it
     Check(check::CheckArgs),
+    /// Say whether a caller may use a tool, and why
+    Explain(explain::ExplainArgs),
     /// Run a small MCP server, to try things with
     Demo(demo::DemoArgs),
     /// Become a server's process with limits and account set

@@ -57,7 +57,7 @@ async fn attend(app: App, term: &mut Signal, int: &mut Signal) -> ExitCode {
     }
 }
 
-async fn either(term: &mut Signal, int: &mut Signal) {
+pub(super) async fn either(term: &mut Signal, int: &mut Signal) {
     tokio::select! {
         _ = term.recv() => {}
         _ = int.recv() => {}

@@ -30,6 +30,14 @@ pub(super) fn across(reading: &Reading<'_>, all: &Sections, gateway: &Gateway) {
     }
 }
 
+/// Grants are for those whose claims are known.
+pub(super) fn grants(reading: &Reading<'_>, all: &Sections) {
+    if let (Some(first), None, false) = (all.grants.first(), &all.auth, reading.is_incomplete()) {
+        let help = "add [auth], or remove the grants";
+        reading.report(&first.at, "grants need [auth]: without it nobody is asked who they are", help);
+    }
+}
+
 /// Who may come in from other machines, and by which address clients are told to come.
 pub(super) fn doors(
     reading: &Reading<'_>,

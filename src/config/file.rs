@@ -69,7 +69,12 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
         Some((telemetry, _)) => telemetry,
         None => Table::absent(reading, &root.file, "telemetry", tables::telemetry),
     };
+    let audit = match all.audit.take() {
+        Some((audit, _)) => audit,
+        None => Table::absent(reading, &root.file, "audit", tables::audit),
+    };
     check::across(reading, &all, &gateway);
+    check::grants(reading, &all);
     check::doors(reading, all.auth.as_ref(), &gateway, &listen_at);
     let problems = reading.take_problems();
     if !problems.is_empty() {
@@ -84,8 +89,9 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     }
     let servers =
         all.servers.into_iter().filter(|entry| entry.enabled).filter_map(|entry| entry.server).collect();
+    let grants = all.grants.into_iter().filter_map(|entry| entry.grant).collect();
     let auth = all.auth.map(|(auth, _)| auth);
-    Ok(Config { gateway, endpoints, servers, auth, telemetry })
+    Ok(Config { gateway, endpoints, servers, auth, grants, audit, telemetry })
 }
 
 /// Reads one file's tables; a file that is not TOML has only that problem.
@@ -154,9 +160,11 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     }
     once(reading, &mut all.gateway, more.gateway);
     once(reading, &mut all.auth, more.auth);
+    once(reading, &mut all.audit, more.audit);
     once(reading, &mut all.telemetry, more.telemetry);
     all.endpoints.extend(more.endpoints);
     all.servers.extend(more.servers);
+    all.grants.extend(more.grants);
 }
 
 fn once<T>(reading: &Reading<'_>, slot: &mut Option<(T, Place)>, more: Option<(T, Place)>) {

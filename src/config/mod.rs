@@ -11,11 +11,13 @@ use url::Url;
 
 use crate::protocol::method::Kind;
 
+pub mod audit;
 pub mod auth;
 mod check;
 mod expand;
 mod file;
 pub mod globs;
+pub mod grant;
 mod include;
 mod packages;
 mod problem;
@@ -29,8 +31,10 @@ mod units;
 mod values;
 mod warnings;
 
+pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use globs::Globs;
+pub use grant::Grant;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
 pub use warnings::Warning;
@@ -46,6 +50,10 @@ pub struct Config {
     pub servers: Vec<Server>,
     /// `[auth]`; `None`: nobody is asked who they are.
     pub auth: Option<Auth>,
+    /// `[[grant]]`, in file order; without any everybody who gets in may use everything.
+    pub grants: Vec<Grant>,
+    /// `[audit]`
+    pub audit: Audit,
     /// `[telemetry]`
     pub telemetry: Telemetry,
 }

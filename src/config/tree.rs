@@ -79,6 +79,24 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Whether it is a table, before anything is read.
+    pub(super) fn is_table(&self) -> bool {
+        self.value.is_table()
+    }
+
+    /// The elements, if it is an array.
+    pub(super) fn array(&self) -> Option<Vec<Node<'a>>> {
+        self.value.as_array().and_then(|_| self.elements("", ""))
+    }
+
+    /// A date and time.
+    pub(super) fn datetime(&self) -> Option<toml::value::Datetime> {
+        match self.value {
+            DeValue::Datetime(value) => Some(*value),
+            _ => self.mistyped("a date and time without quotes", "as 2027-03-31T18:00:00Z"),
+        }
+    }
+
     /// Whether it is a string, before anything is read.
     pub(super) fn is_string(&self) -> bool {
         self.value.is_str()

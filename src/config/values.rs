@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use url::Url;
 
 use super::Globs;
@@ -36,6 +38,16 @@ pub(super) fn duration(node: &Node<'_>) -> Option<Duration> {
 pub(super) fn time(node: &Node<'_>) -> Option<Duration> {
     let duration = duration(node)?;
     if duration.is_zero() { node.fail("must not be zero", "") } else { Some(duration) }
+}
+
+/// A point in time.
+pub(super) fn instant(node: &Node<'_>) -> Option<SystemTime> {
+    let text = node.datetime()?.to_string();
+    match OffsetDateTime::parse(&text, &Rfc3339) {
+        Ok(at) => Some(at.into()),
+        // TOML has dates alone and times of nowhere as well.
+        Err(_) => node.fail("is not a point in time", "date, time and offset, as 2027-03-31T18:00:00Z"),
+    }
 }
 
 /// A size in bytes above zero.

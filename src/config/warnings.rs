@@ -1,8 +1,11 @@
 //! What is legal but doubtful: told by `check`, stops nothing.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use serde::Serialize;
+
+mod grants;
 
 use super::auth::scope_words;
 use super::packages::unpinned;
@@ -45,6 +48,7 @@ impl Config {
         for server in &self.servers {
             self.server_doubts(server, &mut found);
         }
+        self.grant_doubts(SystemTime::now(), &mut found);
         found
     }
 

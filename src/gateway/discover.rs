@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::snapshot::{Endpoint, Snapshot};
-use super::{Gateway, GatewayError};
+use super::{Call, Gateway, GatewayError};
+use crate::catalogue::Shelf;
+use crate::catalogue::hints::Scope;
 use crate::outbound::Peer;
+use crate::policy::Rights;
 use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
 use crate::protocol::meta::{self, TASKS, UI};
@@ -25,14 +28,13 @@ const LISTED: [Kind; 3] = [Kind::Tools, Kind::Prompts, Kind::Resources];
 const MERGED: [&str; 5] = ["tools", "prompts", "resources", "completions", "logging"];
 
 impl Gateway {
-    pub(super) async fn discover(
-        &self,
-        snapshot: &Snapshot,
-        endpoint: &Endpoint,
-    ) -> Result<Parts, GatewayError> {
-        let peers = self.peers(endpoint).await;
-        let ttl = if peers.iter().all(Option::is_some) { TTL_MS } else { TTL_MS_UNKNOWN };
-        let tells = told(endpoint, &peers);
+    pub(super) async fn discover(&self, call: &Call) -> Result<Parts, GatewayError> {
+        let (snapshot, endpoint, rights) = (&call.snapshot, &call.endpoint, &call.rights);
+        let peers = self.peers(endpoint, rights).await;
+        let own = || endpoint.seen(rights, &Kind::ALL).zip(&peers).filter(|((_, sees), _)| *sees);
+        let ttl = if own().all(|(_, peer)| peer.is_some()) { TTL_MS } else { TTL_MS_UNKNOWN };
+        let scope = if rights.is_open() { Scope::Public } else { Scope::Private };
+        let tells = told(endpoint, &peers, rights);
         let settings = |capability: &str| {
             let kind = LISTED.into_iter().find(|kind| kind.as_str() == capability);
             let mut flags = Vec::new();
@@ -40,19 +42,21 @@ impl Gateway {
             flags.extend((capability == "resources" && tells.updates).then_some("\"subscribe\":true"));
             flags.join(",")
         };
-        let capabilities: Vec<String> = capabilities(endpoint, &peers)
+        let mut members: Vec<String> = capabilities(endpoint, &peers)
             .into_iter()
+            .filter(|capability| may(endpoint, rights, capability))
             .map(|capability| format!("\"{capability}\":{{{}}}", settings(capability)))
             .collect();
-        let extensions = extensions(endpoint, &peers);
+        members.extend(extensions(endpoint, &peers));
         let instructions = instructions(snapshot, endpoint, &peers)
             .map(|text| format!(",\"instructions\":{}", json_string(&text)))
             .unwrap_or_default();
         let mut parts = Parts::new();
         parts.push(format!(
-            "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}{extensions}}}{instructions},\
-             \"ttlMs\":{ttl},\"cacheScope\":\"public\",\"_meta\":{{\"{}\":",
-            capabilities.join(","),
+            "{{\"resultType\":\"complete\",\"supportedVersions\":[\"{MODERN}\"],\"capabilities\":{{{}}}{instructions},\
+             \"ttlMs\":{ttl},\"cacheScope\":\"{}\",\"_meta\":{{\"{}\":",
+            members.join(","),
+            scope.as_str(),
             meta::SERVER_INFO
         ));
         parts.push(snapshot.server_info.clone());
@@ -61,28 +65,36 @@ impl Gateway {
     }
 
     /// What clients of this endpoint can be told of.
-    pub(super) async fn tells(&self, endpoint: &Endpoint) -> Tells {
-        told(endpoint, &self.peers(endpoint).await)
+    pub(super) async fn tells(&self, call: &Call) -> Tells {
+        told(&call.endpoint, &self.peers(&call.endpoint, &call.rights).await, &call.rights)
     }
 
     /// Whether methods behind a capability exist at this endpoint (M-30).
-    pub(super) async fn offers(&self, endpoint: &Endpoint, capability: &str) -> bool {
+    pub(super) async fn offers(&self, call: &Call, capability: &str) -> bool {
+        let endpoint = &call.endpoint;
         if endpoint.config.prefix {
             return MERGED.contains(&capability);
+        }
+        // To whom nothing of its server is granted, a mirror shows nothing at all.
+        if !endpoint.gives(&call.rights, &Kind::ALL) {
+            return false;
         }
         if let [shelf] = &endpoint.members[..]
             && let Some(peer) = shelf.server.known_peer()
         {
             return MERGED.contains(&capability) && peer.offer.has(capability);
         }
-        let peers = self.peers(endpoint).await;
-        capabilities(endpoint, &peers).contains(&capability)
+        capabilities(endpoint, &self.peers(endpoint, &call.rights).await).contains(&capability)
     }
 
     /// What is agreed with each server. An endpoint that mirrors one server waits for it a while, the others
-    /// never do (L-05).
-    async fn peers(&self, endpoint: &Endpoint) -> Vec<Option<Arc<Peer>>> {
-        let mut peers: Vec<_> = endpoint.members.iter().map(|shelf| shelf.server.known_peer()).collect();
+    /// never do (L-05). Servers of which this caller has nothing are as if they were not known.
+    async fn peers(&self, endpoint: &Endpoint, rights: &Rights) -> Vec<Option<Arc<Peer>>> {
+        let known = |(shelf, sees): (&Arc<Shelf>, bool)| shelf.server.known_peer().filter(|_| sees);
+        let mut peers: Vec<_> = endpoint.seen(rights, &Kind::ALL).map(known).collect();
+        if !endpoint.gives(rights, &Kind::ALL) {
+            return peers;
+        }
         if let (false, [shelf], [None]) = (endpoint.config.prefix, &endpoint.members[..], &peers[..]) {
             let limit = shelf.server.config.list_timeout;
             let asked = tokio::time::timeout(limit, shelf.server.peer()).await;
@@ -100,7 +112,7 @@ pub(super) struct Tells {
     pub(super) updates: bool,
 }
 
-fn told(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Tells {
+fn told(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>], rights: &Rights) -> Tells {
     let known = || peers.iter().flatten();
     let lists = match peers {
         [Some(peer)] if !endpoint.config.prefix => {
@@ -109,7 +121,23 @@ fn told(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Tells {
         // Servers come and go, so every list can change.
         _ => LISTED.to_vec(),
     };
-    Tells { lists, updates: known().any(|peer| peer.offer.tells_updates()) }
+    let lists: Vec<Kind> =
+        lists.into_iter().filter(|kind| may(endpoint, rights, kind.capability())).collect();
+    let read = may(endpoint, rights, "resources");
+    Tells { lists, updates: read && known().any(|peer| peer.offer.tells_updates()) }
+}
+
+/// Whether a capability means anything to this caller: it has something of its kind.
+fn may(endpoint: &Endpoint, rights: &Rights, capability: &str) -> bool {
+    const ADDRESSED: [Kind; 2] = [Kind::Resources, Kind::Templates];
+    const COMPLETED: [Kind; 3] = [Kind::Prompts, Kind::Resources, Kind::Templates];
+    match capability {
+        "tools" => endpoint.gives(rights, &[Kind::Tools]),
+        "prompts" => endpoint.gives(rights, &[Kind::Prompts]),
+        "resources" => endpoint.gives(rights, &ADDRESSED),
+        "completions" => endpoint.gives(rights, &COMPLETED),
+        _ => endpoint.gives(rights, &Kind::ALL),
+    }
 }
 
 fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'static str> {
@@ -124,7 +152,7 @@ fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'stati
 
 /// The extensions that callers can use here, each with the settings its servers agree on (M-90): those we
 /// relay ourselves, and those the operator lets through.
-fn extensions(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> String {
+fn extensions(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Option<String> {
     let mut merged: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
     for (shelf, peer) in endpoint.members.iter().zip(peers) {
         let Some(peer) = peer else { continue };
@@ -137,10 +165,7 @@ fn extensions(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> String {
             }
         }
     }
-    if merged.is_empty() {
-        return String::new();
-    }
-    format!(",\"extensions\":{}", serde_json::json!(merged))
+    (!merged.is_empty()).then(|| format!("\"extensions\":{}", serde_json::json!(merged)))
 }
 
 /// Leaves the members in which two servers' settings agree.

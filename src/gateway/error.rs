@@ -37,6 +37,9 @@ pub enum GatewayError {
     /// A server behind us failed; for tool calls this is a result instead.
     #[error("{}", sentence(.0))]
     Server(#[from] OutboundError),
+    /// The caller lacks scopes; all that this needs.
+    #[error("this needs the scopes: {}", .0.join(" "))]
+    Scope(Vec<String>),
     /// A fault of the answer or of ours.
     #[error("{0}")]
     Internal(&'static str),
@@ -52,7 +55,8 @@ impl GatewayError {
             Self::ParamHeader(_) => code::HEADER_MISMATCH,
             Self::Capability(_) => code::MISSING_CAPABILITY,
             Self::Relayed(error) => error.code,
-            Self::Server(_) | Self::Internal(_) => code::INTERNAL_ERROR,
+            // We have no codes of our own (M-40); the status says more.
+            Self::Server(_) | Self::Scope(_) | Self::Internal(_) => code::INTERNAL_ERROR,
         }
     }
 
@@ -61,6 +65,10 @@ impl GatewayError {
         match self {
             Self::Capability(error) | Self::Relayed(error) => error.data.clone(),
             Self::UnknownResource(uri) => Some(format!("{{\"uri\":{}}}", json_string(uri))),
+            Self::Scope(scopes) => {
+                let all: Vec<String> = scopes.iter().map(|scope| json_string(scope)).collect();
+                Some(format!("{{\"dev.gatehouse/scopes\":[{}]}}", all.join(",")))
+            }
             _ => None,
         }
     }
@@ -71,6 +79,7 @@ impl GatewayError {
             Self::ParamHeader(_) => Outcome::HeaderMismatch,
             Self::Capability(_) | Self::Relayed(_) => Outcome::RpcError,
             Self::Server(error) => failure_outcome(&error.failure),
+            Self::Scope(_) => Outcome::Denied,
             Self::Internal(_) => Outcome::Internal,
             _ => Outcome::BadRequest,
         }

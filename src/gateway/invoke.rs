@@ -10,19 +10,20 @@ use super::error::{failure_outcome, sentence};
 use super::record::Record;
 use super::relay::{self, Relay};
 use super::state::Bound;
-use super::view::{self, Route, View};
+use super::view::Route;
 use super::{Call, Gateway, GatewayError, Outlet};
+use crate::catalogue::Shelf;
 use crate::catalogue::bindings::ParamError;
 use crate::catalogue::reads::Kept;
-use crate::catalogue::{Published, Shelf};
-use crate::outbound::{Failure, Hop, Message, OutboundError, Request, Retry, Server};
+use crate::outbound::{Failure, Hop, Message, Request, Retry, Server};
+use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::meta::{LEVELS, TASKS, UI};
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, Span, string};
 use crate::telemetry::Outcome;
-use crate::telemetry::trace::TraceContext;
+use crate::telemetry::trace::{self, TraceContext};
 
 /// One request prepared for one server.
 pub(super) struct Errand<'a> {
@@ -42,14 +43,15 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        let kind = if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts };
-        if !self.offers(&call.endpoint, kind.capability()).await {
+        let kind = invoked(call);
+        if !self.offers(call, kind.capability()).await {
             return Err(GatewayError::UnknownMethod);
         }
         let (_, name) = text_param(call, "name")?;
         object_or_null(call, "arguments")?;
-        let done = match self.resolve(call, kind, &name).await {
-            Ok(route) => self.follow(call, route, kind, outlet, record).await,
+        record.asked(&name);
+        let done = match self.resolve(call, kind, &name, record).await {
+            Ok(route) => self.follow(call, route, outlet, record).await,
             Err(error) => Err(error),
         };
         match done {
@@ -66,13 +68,13 @@ impl Gateway {
         &self,
         call: &Call,
         mut route: Arc<Route>,
-        kind: Kind,
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
+        let kind = invoked(call);
         record.routed(&route.shelf.server.name, Some(&route));
         if kind == Kind::Tools {
-            route = self.checked(call, route).await.inspect_err(|error| {
+            route = self.checked(call, route, record).await.inspect_err(|error| {
                 if matches!(error, GatewayError::ParamHeader(_)) {
                     self.metrics.header_rejection("param");
                 }
@@ -82,7 +84,7 @@ impl Gateway {
             Err(GatewayError::Server(error)) if error.failure == Failure::HeaderMismatch => {
                 // It describes our hop: our view of its schemas is old (H-63).
                 let _ = route.shelf.refresh(kind).await;
-                let route = self.resolve(call, kind, &route.exposed).await?;
+                let route = self.resolve(call, kind, &route.exposed, record).await?;
                 self.attempt(call, &route, outlet, record).await
             }
             other => other,
@@ -91,7 +93,12 @@ impl Gateway {
 
     /// `Mcp-Param-*` against the arguments; before refusing by a schema that is not recent, it is fetched
     /// anew once (H-52).
-    async fn checked(&self, call: &Call, route: Arc<Route>) -> Result<Arc<Route>, GatewayError> {
+    async fn checked(
+        &self,
+        call: &Call,
+        route: Arc<Route>,
+        record: &mut Record,
+    ) -> Result<Arc<Route>, GatewayError> {
         match check_params(call, &route) {
             Ok(()) => Ok(route),
             Err(GatewayError::ParamHeader(_)) => {
@@ -99,7 +106,7 @@ impl Gateway {
                 if !route.shelf.refresh_if_older(Kind::Tools, seen).await {
                     return check_params(call, &route).map(|()| route);
                 }
-                let route = self.resolve(call, Kind::Tools, &route.exposed).await?;
+                let route = self.resolve(call, Kind::Tools, &route.exposed, record).await?;
                 check_params(call, &route).map(|()| route)
             }
             Err(error) => Err(error),
@@ -113,6 +120,7 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
+        self.admit(call, call.rights.decide(&route.givers), outlet, record)?;
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {
@@ -130,7 +138,7 @@ impl Gateway {
             timeout: route.item().timeout,
             keep: None,
         };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
 
     /// The request for the next hop: `_meta` of this hop replaced, foreign keys kept (M-23).
@@ -173,12 +181,12 @@ impl Gateway {
     /// Sends the request and brings back its answer, notices on the way.
     pub(super) async fn converse(
         &self,
-        call: &Call,
         errand: Errand<'_>,
         bound: &Bound<'_>,
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
+        let call = bound.call;
         let (sealer, tasks) = (&self.sealer, self.task_seal(call));
         let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
         let mut last_progress = None;
@@ -205,7 +213,7 @@ impl Gateway {
                     }
                 }
                 Message::Result { body, result, .. } => {
-                    let relayed = relay.result(&body, result, &errand.server.config)?;
+                    let relayed = relay.result(&body, result)?;
                     record.outcome(relayed.outcome);
                     if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
                         let kept = Kept { body, result, received: Instant::now(), hints };
@@ -225,7 +233,7 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        if !self.offers(&call.endpoint, "completions").await {
+        if !self.offers(call, "completions").await {
             return Err(GatewayError::UnknownMethod);
         }
         let text = call.envelope.text();
@@ -233,84 +241,42 @@ impl Gateway {
         let reference = Object::parse(text, reference)?;
         let kind = reference.get(text, "type")?.and_then(|span| string(span.of(text)));
         let mut edits = Edits::new();
-        let (server, native): (Arc<Server>, String) = match kind.as_deref() {
+        let (shelf, native, decision): (Arc<Shelf>, String, Decision) = match kind.as_deref() {
             Some("ref/prompt") => {
                 let span = reference.get(text, "name")?;
                 let (span, name) =
                     named(text, span).ok_or(GatewayError::InvalidParams("ref.name is missing"))?;
-                let route = self.resolve(call, Kind::Prompts, &name).await?;
+                record.asked(&name);
+                let route = self.resolve(call, Kind::Prompts, &name, record).await?;
                 edits.replace(span, json_string(route.native()));
-                (Arc::clone(&route.shelf.server), route.native().to_owned())
+                let decision = call.rights.decide(&route.givers);
+                (Arc::clone(&route.shelf), route.native().to_owned(), decision)
             }
             Some("ref/resource") => {
                 let (_, uri) = named(text, reference.get(text, "uri")?)
                     .ok_or(GatewayError::InvalidParams("ref.uri is missing"))?;
-                (Arc::clone(&self.reference_owner(call, &uri).await?.server), uri.into_owned())
+                let shelf = self.recorded_owner(call, &uri, record).await?;
+                let decision = call.snapshot.decide_uri(&call.rights, &shelf, &uri);
+                (shelf, uri.into_owned(), decision)
             }
             _ => return Err(GatewayError::InvalidParams("ref.type is unknown")),
         };
+        let server = &shelf.server;
         record.routed(&server.name, None);
+        self.admit(call, decision, outlet, record)?;
         if server.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
             return Ok(relay::no_completion(&call.snapshot.server_info));
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand { server: &server, native: &native, request, timeout: None, keep: None };
-        self.converse(call, errand, &bound, outlet, record).await
-    }
-
-    /// The view of what is known now; nobody is asked.
-    pub(super) fn known_view(&self, call: &Call, kind: Kind) -> Arc<View> {
-        if let Some(view) = view::current(&call.endpoint, kind) {
-            return view;
-        }
-        let known: Vec<Option<Arc<Published>>> =
-            call.endpoint.members.iter().map(|shelf| shelf.known(kind)).collect();
-        view::view(&call.snapshot, &call.endpoint, kind, &known, &self.metrics)
-    }
-
-    /// Where an exposed name leads. A name not known yet makes the servers it could belong to be asked.
-    async fn resolve(&self, call: &Call, kind: Kind, name: &str) -> Result<Arc<Route>, GatewayError> {
-        if let Some(route) = self.known_view(call, kind).route(name) {
-            return Ok(Arc::clone(route));
-        }
-        let separator = &call.snapshot.config.gateway.separator;
-        let could_own = |shelf: &&Arc<Shelf>| {
-            let prefix = &shelf.server.config.prefix;
-            !call.endpoint.config.prefix
-                || prefix.is_empty()
-                || name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with(separator.as_str()))
-        };
-        let mut missing = None;
-        for shelf in call.endpoint.members.iter().filter(could_own) {
-            match shelf.known(kind) {
-                Some(known) => {
-                    shelf.refresh_if_older(kind, Some(known.id)).await;
-                }
-                None => missing = missing.or(join_walk(shelf, kind).await),
-            }
-        }
-        match (self.known_view(call, kind).route(name), missing) {
-            (Some(route), _) => Ok(Arc::clone(route)),
-            (None, Some(error)) => Err(error.into()),
-            (None, None) => Err(GatewayError::UnknownItem(match kind {
-                Kind::Tools => "tool",
-                _ => "prompt",
-            })),
-        }
+        let errand = Errand { server, native: &native, request, timeout: None, keep: None };
+        self.converse(errand, &bound, outlet, record).await
     }
 }
 
-/// Waits for the first walk of a server of which nothing is known; the error if it brings nothing.
-pub(super) async fn join_walk(shelf: &Arc<Shelf>, kind: Kind) -> Option<OutboundError> {
-    let limit = shelf.server.config.list_timeout;
-    let failed = |failure| OutboundError::new(Arc::clone(&shelf.server.name), failure, false);
-    match tokio::time::timeout(limit, shelf.refresh(kind)).await {
-        Ok(Some(Ok(_))) => None,
-        Ok(Some(Err(error))) => Some(OutboundError { sent: false, ..error }),
-        Ok(None) => Some(failed(Failure::Unavailable("stopping".to_owned()))),
-        Err(_) => Some(failed(Failure::Timeout(limit))),
-    }
+/// What a call or a get names.
+fn invoked(call: &Call) -> Kind {
+    if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts }
 }
 
 fn check_params(call: &Call, route: &Route) -> Result<(), GatewayError> {
@@ -388,14 +354,24 @@ fn join<'t>(members: impl Iterator<Item = &'t str>) -> String {
 
 /// The caller's trace, continued; none is begun here. `_meta` wins over the header (M-28).
 fn trace(call: &Call) -> Option<TraceContext> {
+    let (parent, state) = told_trace(call)?;
+    Some(TraceContext::continue_from(Some(&parent), state.as_deref()))
+}
+
+/// The id of the caller's trace, if it gave one.
+pub(super) fn trace_id(call: &Call) -> Option<String> {
+    trace::trace_id(&told_trace(call)?.0).map(str::to_owned)
+}
+
+/// `traceparent` and `tracestate` as they came.
+fn told_trace(call: &Call) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
     let text = call.envelope.text();
     let header = |name: &str| call.headers.get(name).and_then(|v| v.to_str().ok()).map(Cow::from);
     let meta = call.envelope.meta.as_ref();
     let in_meta = |span: Option<Span>| span.and_then(|span| string(span.of(text)));
     let parent =
         meta.and_then(|m| in_meta(m.traceparent)).map(|p| (p, meta.and_then(|m| in_meta(m.tracestate))));
-    let (parent, state) = parent.or_else(|| Some((header("traceparent")?, header("tracestate"))))?;
-    Some(TraceContext::continue_from(Some(&parent), state.as_deref()))
+    parent.or_else(|| Some((header("traceparent")?, header("tracestate"))))
 }
 
 /// The outcome of a complete or interim result.

@@ -1,7 +1,7 @@
 //! The four lists: every server asked at once, each within its own deadline (design §5).
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -9,8 +9,9 @@ use tokio::time::Instant;
 
 use super::view;
 use super::{Call, Gateway, GatewayError};
-use crate::catalogue::hints::Hints;
+use crate::catalogue::hints::{Hints, Scope};
 use crate::catalogue::{Lookup, Published};
+use crate::policy::Rights;
 use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
 use crate::protocol::meta;
@@ -25,38 +26,70 @@ impl Gateway {
     /// One list, whole, with its hints.
     pub(super) async fn list(&self, call: &Call, kind: Kind) -> Result<Parts, GatewayError> {
         let (snapshot, endpoint) = (&call.snapshot, &call.endpoint);
-        if !self.offers(endpoint, kind.capability()).await {
+        if !self.offers(call, kind.capability()).await {
             return Err(GatewayError::UnknownMethod);
         }
-        let asked = endpoint.members.iter().map(|shelf| shelf.look_up(kind));
+        // Servers of which this caller has nothing are neither asked nor named.
+        let asked =
+            endpoint.seen(&call.rights, std::slice::from_ref(&kind)).map(|(shelf, sees)| async move {
+                if sees { Found::Asked(shelf.look_up(kind).await) } else { Found::Known(shelf.known(kind)) }
+            });
         let found = join_all(asked).await;
-        let known: Vec<Option<Arc<Published>>> =
-            found.iter().map(|f| f.published().map(Arc::clone)).collect();
+        let known: Vec<Option<Arc<Published>>> = found.iter().map(Found::published).collect();
         let view = view::view(snapshot, endpoint, kind, &known, &self.metrics);
+        let list = endpoint.sheets.of(&view, kind, &call.rights);
         let missing: Vec<&str> = endpoint
             .members
             .iter()
             .zip(&found)
-            .filter(|(_, found)| matches!(found, Lookup::Missing))
+            .filter(|(_, found)| matches!(found, Found::Asked(Lookup::Missing)))
             .map(|(shelf, _)| &*shelf.server.name)
             .collect();
         let hints = merged(&found, snapshot.config.gateway.max_ttl, !missing.is_empty());
+        let hints = own(hints, &call.rights, SystemTime::now());
         if !missing.is_empty() {
             tracing::warn!(?missing, kind = kind.as_str(), "list without some servers");
         }
-        let page = self.page(call, kind, &view)?;
-        Ok(write(kind, view.slice(page.items), page.next, (hints, &missing), &snapshot.server_info))
+        let page = self.page(call, kind, &list)?;
+        Ok(write(kind, list.slice(page.items), page.next, (hints, &missing), &snapshot.server_info))
     }
 }
 
+/// What is known of one server for a list.
+enum Found {
+    /// It is the caller's, and was asked if need be.
+    Asked(Lookup),
+    /// It is not: what is there is there, for the names of the others to be the same for everybody.
+    Known(Option<Arc<Published>>),
+}
+
+impl Found {
+    fn published(&self) -> Option<Arc<Published>> {
+        match self {
+            Self::Asked(found) => found.published().map(Arc::clone),
+            Self::Known(known) => known.clone(),
+        }
+    }
+}
+
+/// What grants show is for one caller only, and no longer than they last (L-41, L-53).
+fn own(hints: Hints, rights: &Rights, now: SystemTime) -> Hints {
+    if rights.is_open() {
+        return hints;
+    }
+    let rest = rights.until().map(|until| until.duration_since(now).unwrap_or_default());
+    let hints = Hints { scope: Scope::Private, ..hints };
+    rest.map_or(hints, |rest| hints.at_most(rest))
+}
+
 /// L-40, L-41: the shortest remaining life, the narrowest scope.
-fn merged(found: &[Lookup], max_ttl: Duration, incomplete: bool) -> Hints {
+fn merged(found: &[Found], max_ttl: Duration, incomplete: bool) -> Hints {
     let now = Instant::now();
     let each = found.iter().filter_map(|lookup| match lookup {
-        Lookup::Fresh(known) if known.offered => {
+        Found::Asked(Lookup::Fresh(known)) if known.offered => {
             Some(known.hints.aged(known.received.into_std(), now.into_std()))
         }
-        Lookup::Stale(known) => Some(Hints { ttl: Duration::ZERO, scope: known.hints.scope }),
+        Found::Asked(Lookup::Stale(known)) => Some(Hints { ttl: Duration::ZERO, scope: known.hints.scope }),
         _ => None,
     });
     let hints = each.fold(Hints::longest(max_ttl), Hints::merge);

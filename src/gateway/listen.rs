@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::rand;
 use futures_util::future::{join_all, pending};
@@ -12,17 +12,23 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::snapshot::Endpoint;
-use super::tasks::{declares, undeclared};
+mod filter;
+
+use super::record::Record;
+use super::snapshot::{Endpoint, Snapshot};
 use super::{Call, Gateway, GatewayError, Outlet};
+use crate::auth::Principal;
+use crate::catalogue::Shelf;
 use crate::catalogue::watch::{Topic, Wish};
+use crate::policy::{Decision, GrantSet, Rights};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
 use crate::protocol::message;
-use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID, TASKS};
+use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
-use crate::protocol::object::{Object, Span, array, string};
+use crate::protocol::object::{Object, Span};
+use filter::Wanted;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
 const ACK: Duration = Duration::from_millis(500);
@@ -30,8 +36,6 @@ const ACK: Duration = Duration::from_millis(500);
 const LIST_GAP: Duration = Duration::from_millis(500);
 /// The same for a resource: an overlap of two streams of a server tells twice.
 const TOPIC_GAP: Duration = Duration::from_millis(100);
-/// Resources one stream may watch (S-42).
-const MOST_TOPICS: usize = 256;
 /// Ends of streams are spread over this time when draining, so that clients do not come back all at once (S-41).
 const SPREAD: Duration = Duration::from_secs(2);
 
@@ -79,12 +83,20 @@ impl Drop for Counted {
 /// What one client watches.
 struct Subscription {
     id: Id,
-    endpoint: Arc<Endpoint>,
+    caller: Caller,
     lists: Vec<Watched<Kind>>,
     topics: Vec<Watched<Wanting>>,
     changes: watch::Receiver<u64>,
     drain: CancellationToken,
     _counted: Counted,
+}
+
+/// Whose stream it is, and what it may see there.
+struct Caller {
+    endpoint: Arc<Endpoint>,
+    snapshot: Arc<Snapshot>,
+    principal: Arc<Principal>,
+    rights: Rights,
 }
 
 /// One thing that is watched: what was seen of it last, and when it was told last.
@@ -98,14 +110,8 @@ struct Watched<T> {
 struct Wanting {
     wish: Wish,
     name: String,
-}
-
-/// The parsed filter (S-01).
-#[derive(Default)]
-struct Wanted {
-    lists: Vec<Kind>,
-    uris: Vec<String>,
-    tasks: Option<Vec<String>>,
+    /// The grants that give it, or the tool that made it.
+    givers: GrantSet,
 }
 
 impl Gateway {
@@ -113,7 +119,7 @@ impl Gateway {
     pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
         let server_info = call.snapshot.server_info.clone();
         // Boxed, and gone once it is done: thousands of idle streams should not carry it.
-        let (mut subscription, ack) = Box::pin(self.subscribe(call)).await?;
+        let (mut subscription, ack) = Box::pin(self.opened(call, &outlet)).await?;
         outlet.send(ack).await;
         loop {
             let due = subscription.tell(&outlet, self).await;
@@ -139,12 +145,18 @@ impl Gateway {
         Ok(end)
     }
 
+    /// What opens a stream is recorded like any request; that it goes on is a gauge.
+    async fn opened(&self, call: Call, outlet: &Outlet) -> Result<(Subscription, Parts), GatewayError> {
+        let record = Record::open(self, &call);
+        let opened = self.subscribe(call).await;
+        outlet.admitted();
+        record.close(&opened.as_ref().map(|(_, ack)| ack.clone()).map_err(Clone::clone));
+        opened
+    }
+
     async fn subscribe(&self, call: Call) -> Result<(Subscription, Parts), GatewayError> {
         let id = call.envelope.id().cloned().ok_or(GatewayError::InvalidRequest("a request needs an id"))?;
-        let wanted = wanted(&call)?;
-        if wanted.tasks.is_some() && !declares(&call.client.capabilities, TASKS) {
-            return Err(undeclared());
-        }
+        let wanted = Wanted::read(&call)?;
         let most = call.snapshot.config.gateway.max_streams;
         let gauge = self.metrics.listen_streams();
         let counted = self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
@@ -153,45 +165,58 @@ impl Gateway {
         })?;
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
-        let flags = self.tells(&call.endpoint).await;
-        let lists: Vec<Kind> = wanted.lists.into_iter().filter(|kind| flags.lists.contains(kind)).collect();
-        let mut wishes = if flags.updates { self.wishes(&call, wanted.uris).await } else { Vec::new() };
-        wishes.extend(self.task_wishes(&call, wanted.tasks.unwrap_or_default()));
+        let flags = self.tells(&call).await;
+        let lists: Vec<Kind> =
+            wanted.lists.iter().copied().filter(|kind| flags.lists.contains(kind)).collect();
+        let wishes = self.wishes(&call, wanted, flags.updates).await?;
         let wishes = self.confirmed(&call.endpoint, wishes).await;
         let mut subscription = Subscription {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
             topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
             id,
-            endpoint: Arc::clone(&call.endpoint),
+            caller: Caller {
+                endpoint: call.endpoint,
+                snapshot: call.snapshot,
+                principal: call.principal,
+                rights: call.rights,
+            },
             changes,
             drain: self.drain.clone(),
             _counted: counted,
         };
-        subscription.look();
+        subscription.look(self);
         let ack = subscription.acknowledgement();
         Ok((subscription, ack))
     }
 
-    /// Wishes for the URIs that somebody in this caller's view owns and tells about.
-    async fn wishes(&self, call: &Call, uris: Vec<String>) -> Vec<Wanting> {
-        let mut wishes = Vec::new();
-        for uri in uris {
-            if let Ok(shelf) = self.owner(call, &uri).await
-                && shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates())
-            {
-                wishes.push(Wanting { wish: shelf.wish(Topic::Resource(uri.clone())), name: uri });
+    /// Wishes for the URIs that somebody in this caller's view owns and tells about, and for the tasks that are the
+    /// caller's. If any needs scopes, the refusal names those of all.
+    async fn wishes(&self, call: &Call, wanted: Wanted, updates: bool) -> Result<Vec<Wanting>, GatewayError> {
+        let policy = &call.snapshot.policy;
+        let (mut all, mut needed) = (Vec::new(), Vec::new());
+        let mut want = |shelf: &Arc<Shelf>, topic: Topic, name: String, givers: GrantSet| match call
+            .rights
+            .decide(&givers)
+        {
+            Decision::Allowed { .. } => all.push(Wanting { wish: shelf.wish(topic), name, givers }),
+            Decision::NeedsScopes { grant } => needed.extend_from_slice(policy.scopes(grant)),
+            Decision::Hidden => {}
+        };
+        for uri in wanted.uris.into_iter().filter(|_| updates) {
+            let Ok(shelf) = self.owner(call, &uri).await else { continue };
+            if shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
+                let givers = policy.givers(&shelf.server.name, Kind::Resources, &uri);
+                want(&shelf, Topic::Resource(uri.clone()), uri, givers);
             }
         }
-        wishes
-    }
-
-    /// Wishes for the tasks that are this caller's.
-    fn task_wishes(&self, call: &Call, ids: Vec<String>) -> Vec<Wanting> {
-        let wish = |name: String| {
-            let (shelf, id) = self.task_of(call, &name)?;
-            Some(Wanting { wish: shelf.wish(Topic::Task(id.native)), name })
-        };
-        ids.into_iter().filter_map(wish).collect()
+        for name in wanted.tasks.unwrap_or_default() {
+            let Some((shelf, id)) = self.task_of(call, &name) else { continue };
+            let givers = policy.givers(&shelf.server.name, Kind::Tools, &id.tool);
+            want(&shelf, Topic::Task(id.native), name, givers);
+        }
+        needed.sort_unstable();
+        needed.dedup();
+        if needed.is_empty() { Ok(all) } else { Err(GatewayError::Scope(needed)) }
     }
 
     /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
@@ -204,27 +229,11 @@ impl Gateway {
 }
 
 impl Subscription {
-    /// What this caller sees of a list: the snapshots it is made of. An endpoint that mirrors a whole server
-    /// tells what a direct connection tells: each notice of the server, also where nothing looks different.
-    fn list_state(&self, kind: Kind) -> Vec<Option<u64>> {
-        let kinds: &[Kind] =
-            if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
-        let mut state = Vec::with_capacity(kinds.len() * self.endpoint.members.len() + 1);
-        for (kind, shelf) in kinds.iter().flat_map(|k| self.endpoint.members.iter().map(move |m| (*k, m))) {
-            let known = shelf.known(kind);
-            // An empty list looks like one that is not known yet.
-            state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.id));
-            if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
-                state.push(Some(known.map_or(0, |known| known.announced)));
-            }
-        }
-        state
-    }
-
     /// Takes what is there now as seen.
-    fn look(&mut self) {
-        let states: Vec<_> = self.lists.iter().map(|list| self.list_state(list.what)).collect();
-        self.lists.iter_mut().zip(states).for_each(|(list, state)| list.seen = state);
+    fn look(&mut self, gateway: &Gateway) {
+        for list in &mut self.lists {
+            list.seen = self.caller.list_state(list.what, gateway);
+        }
         for topic in &mut self.topics {
             topic.seen = vec![Some(topic.what.wish.version())];
         }
@@ -232,10 +241,10 @@ impl Subscription {
 
     /// Tells what changed and may be told; gives the time when the next one may be.
     async fn tell(&mut self, outlet: &Outlet, gateway: &Gateway) -> Option<Instant> {
-        let mut next: Option<Instant> = None;
-        let states: Vec<_> = self.lists.iter().map(|list| self.list_state(list.what)).collect();
+        let mut next = self.renew();
         let mut notices = Vec::new();
-        for (list, state) in self.lists.iter_mut().zip(states) {
+        for list in &mut self.lists {
+            let state = self.caller.list_state(list.what, gateway);
             if let Some(kind) = list.due(state, LIST_GAP, &mut next).then_some(list.what) {
                 gateway.metrics.list_changed("", kind.as_str(), "out");
                 notices.push(notice(
@@ -255,6 +264,20 @@ impl Subscription {
             outlet.send(notice).await;
         }
         next
+    }
+
+    /// What the caller may see now: grants end. Gives the time when the next one does.
+    fn renew(&mut self) -> Option<Instant> {
+        let caller = &mut self.caller;
+        if caller.rights.is_open() {
+            return None;
+        }
+        caller.rights = caller.snapshot.rights(&caller.endpoint, &caller.principal);
+        let rights = &caller.rights;
+        let may = |givers: &GrantSet| matches!(rights.decide(givers), Decision::Allowed { .. });
+        self.topics.retain(|topic| may(&topic.what.givers));
+        let rest = rights.until()?.duration_since(SystemTime::now()).unwrap_or_default();
+        Some(Instant::now() + rest)
     }
 
     /// The first message (S-03): what is honoured, URIs as they were written (S-34).
@@ -277,6 +300,33 @@ impl Subscription {
         params.push(self.id.raw().clone());
         params.push("}}");
         message::request(None, "notifications/subscriptions/acknowledged", params)
+    }
+}
+
+impl Caller {
+    /// What this caller sees of a list. Without grants: the snapshots it is made of; an endpoint that mirrors a whole
+    /// server tells what a direct connection tells, each notice of the server, also where nothing looks different.
+    /// With grants: what the list looks like, so that nobody hears of what is not theirs.
+    fn list_state(&self, kind: Kind, gateway: &Gateway) -> Vec<Option<u64>> {
+        let kinds: &[Kind] =
+            if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
+        if !self.rights.is_open() {
+            let print = |kind: &Kind| {
+                let view = gateway.view_now(&self.snapshot, &self.endpoint, *kind);
+                Some(self.endpoint.sheets.of(&view, *kind, &self.rights).print)
+            };
+            return kinds.iter().map(print).collect();
+        }
+        let mut state = Vec::with_capacity(kinds.len() * self.endpoint.members.len() + 1);
+        for (kind, shelf) in kinds.iter().flat_map(|k| self.endpoint.members.iter().map(move |m| (*k, m))) {
+            let known = shelf.known(kind);
+            // An empty list looks like one that is not known yet.
+            state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.id));
+            if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
+                state.push(Some(known.map_or(0, |known| known.announced)));
+            }
+        }
+        state
     }
 }
 
@@ -326,43 +376,6 @@ fn notice(id: &Id, method: &str, uri: Option<&str>) -> Parts {
     params.push(id.raw().clone());
     params.push("}}");
     message::request(None, method, params)
-}
-
-fn wanted(call: &Call) -> Result<Wanted, GatewayError> {
-    const MISSING: GatewayError = GatewayError::InvalidParams("params.notifications must be an object");
-    const WRONG: GatewayError =
-        GatewayError::InvalidParams("a member of params.notifications has the wrong type");
-    let text = call.envelope.text();
-    let span = call.envelope.param("notifications")?.ok_or(MISSING)?;
-    let filter = Object::parse(text, span).map_err(|_| MISSING)?;
-    let mut wanted = Wanted::default();
-    for kind in [Kind::Tools, Kind::Prompts, Kind::Resources] {
-        let flag = filter.get(text, &format!("{}ListChanged", kind.as_str()))?;
-        match flag.map(|span| span.of(text)) {
-            Some("true") => wanted.lists.push(kind),
-            None | Some("false") => {}
-            Some(_) => return Err(WRONG),
-        }
-    }
-    if let Some(uris) = filter.get(text, "resourceSubscriptions")? {
-        for span in strings(text, uris).ok_or(WRONG)? {
-            if !wanted.uris.contains(&span) {
-                wanted.uris.push(span);
-            }
-        }
-    }
-    if let Some(ids) = filter.get(text, "taskIds")? {
-        wanted.tasks = Some(strings(text, ids).ok_or(WRONG)?);
-    }
-    if wanted.uris.len() + wanted.tasks.as_ref().map_or(0, Vec::len) > MOST_TOPICS {
-        return Err(GatewayError::Internal("too many resources or tasks for one stream"));
-    }
-    Ok(wanted)
-}
-
-fn strings(text: &str, span: Span) -> Option<Vec<String>> {
-    let items = array(text, span).ok()?;
-    items.into_iter().map(|item| string(item.of(text)).map(Into::into)).collect()
 }
 
 fn spread() -> Duration {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::HeaderMap;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +20,8 @@ mod pages;
 mod read;
 mod record;
 mod relay;
+mod resolve;
+mod sheet;
 pub mod snapshot;
 mod state;
 mod tasks;
@@ -31,12 +33,14 @@ pub use snapshot::{Endpoint, Snapshot};
 use crate::auth::Principal;
 use crate::catalogue::Catalogue;
 use crate::outbound::Servers;
+use crate::policy::Rights;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;
 use crate::seal::Sealer;
 use crate::telemetry::Metrics;
+use crate::telemetry::audit::Audit;
 use record::Record;
 
 /// One request, checked against its headers, in modern meaning.
@@ -54,6 +58,10 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Who asks.
     pub principal: Arc<Principal>,
+    /// What that caller may do at this endpoint: [`Snapshot::rights`].
+    pub rights: Rights,
+    /// The number of the HTTP request, as `X-Request-Id` tells it.
+    pub request: u64,
     /// What the client said of itself.
     pub client: Client,
     /// When it arrived.
@@ -75,18 +83,42 @@ pub struct Client {
 
 /// Where notices of a running request go. Bounded: a client that does not read slows its server down.
 #[derive(Debug, Clone)]
-pub struct Outlet(mpsc::Sender<Parts>);
+pub struct Outlet {
+    notices: mpsc::Sender<Parts>,
+    /// `None`: nothing is to be decided.
+    admitted: Option<Arc<Notify>>,
+}
 
 impl Outlet {
     /// An outlet and its other end; `capacity` notices may wait.
     pub fn new(capacity: usize) -> (Self, mpsc::Receiver<Parts>) {
         let (sender, receiver) = mpsc::channel(capacity);
-        (Self(sender), receiver)
+        (Self { notices: sender, admitted: None }, receiver)
+    }
+
+    /// The same for a call of a caller with grants: what resolves once it is decided that the call is allowed.
+    pub fn gated(mut self, call: &Call) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        self.admitted = (!call.rights.is_open()).then(Arc::default);
+        let admitted = self.admitted.clone();
+        let admission = async move {
+            if let Some(admitted) = admitted {
+                admitted.notified().await;
+            }
+        };
+        (self, admission)
+    }
+
+    /// Says that it is decided that the caller may do what it asked for. Until then nothing may be answered: inside
+    /// an event stream there is no 403.
+    fn admitted(&self) {
+        if let Some(admitted) = &self.admitted {
+            admitted.notify_one();
+        }
     }
 
     /// Hands a notice over; when nobody wants notices it is dropped.
     pub async fn send(&self, notice: Parts) {
-        let _ = self.0.send(notice).await;
+        let _ = self.notices.send(notice).await;
     }
 }
 
@@ -101,6 +133,7 @@ pub struct Gateway {
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
     sealer: Sealer,
+    audit: Option<Audit>,
     streams: Arc<listen::Streams>,
     drain: CancellationToken,
 }
@@ -120,9 +153,16 @@ impl Gateway {
             catalogue,
             metrics,
             sealer,
+            audit: None,
             streams: Arc::default(),
             drain: CancellationToken::new(),
         }
+    }
+
+    /// The same, with an audit log.
+    #[must_use]
+    pub fn with_audit(self, audit: Option<Audit>) -> Self {
+        Self { audit, ..self }
     }
 
     /// The snapshot now; keep the one taken for the whole of a request.
@@ -143,16 +183,18 @@ impl Gateway {
     /// Serves one call: the bytes of its `result`, or the error. Dropping the future cancels the call at its
     /// server by that hop's own rule, and is recorded as such.
     pub async fn handle(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
-        let mut record = Record::open(&self.metrics, &call);
+        let mut record = Record::open(self, &call);
         let result = self.run(&call, &outlet, &mut record).await;
         record.close(&result);
         result
     }
 
     async fn run(&self, call: &Call, outlet: &Outlet, record: &mut Record) -> Result<Parts, GatewayError> {
-        let (snapshot, endpoint) = (&call.snapshot, &call.endpoint);
+        if call.method == Method::Discover || call.method.lists().is_some() {
+            outlet.admitted();
+        }
         match call.method {
-            Method::Discover => self.discover(snapshot, endpoint).await,
+            Method::Discover => self.discover(call).await,
             Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
                 // The match arm and the table agree; a method that lists nothing cannot get here.
                 let Some(kind) = call.method.lists() else { return Err(GatewayError::UnknownMethod) };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use super::view::View;
+use super::sheet::Sheet;
 use super::{Call, Gateway, GatewayError};
 use crate::protocol::method::Kind;
 use crate::protocol::object::string;
@@ -22,7 +22,7 @@ struct Cursor {
     offset: usize,
 }
 
-/// One page of a view.
+/// One page of a list.
 pub(super) struct Page {
     /// Its items, by position.
     pub(super) items: Range<usize>,
@@ -32,7 +32,7 @@ pub(super) struct Page {
 
 impl Gateway {
     /// The page a request asks for: the whole list unless `page_size` is set.
-    pub(super) fn page(&self, call: &Call, kind: Kind, view: &View) -> Result<Page, GatewayError> {
+    pub(super) fn page(&self, call: &Call, kind: Kind, list: &Sheet) -> Result<Page, GatewayError> {
         const STALE: GatewayError = GatewayError::InvalidParams("the cursor is not valid (any more)");
         let size = match call.snapshot.config.gateway.page_size {
             0 => usize::MAX,
@@ -47,19 +47,19 @@ impl Gateway {
                 let cursor: Cursor = serde_json::from_slice(&plain).map_err(|_| STALE)?;
                 let fits = cursor.kind == kind.as_str()
                     && cursor.principal == *call.principal.id
-                    && cursor.offset <= view.count
-                    && cursor.digest == list_digest(view);
+                    && cursor.offset <= list.count
+                    && cursor.digest == list_digest(list);
                 if !fits {
                     return Err(STALE);
                 }
                 cursor.offset
             }
         };
-        let end = offset.saturating_add(size).min(view.count);
-        let next = (end < view.count).then(|| {
+        let end = offset.saturating_add(size).min(list.count);
+        let next = (end < list.count).then(|| {
             let cursor = Cursor {
                 kind: kind.as_str().to_owned(),
-                digest: list_digest(view),
+                digest: list_digest(list),
                 principal: call.principal.id.to_string(),
                 offset: end,
             };
@@ -77,6 +77,6 @@ fn cursor(call: &Call) -> Result<Option<&str>, GatewayError> {
     Ok(span.map(|span| span.of(call.envelope.text())).filter(|text| *text != "null"))
 }
 
-fn list_digest(view: &View) -> Vec<u8> {
-    digest(&SHA256, &view.array).as_ref()[..16].to_vec()
+fn list_digest(list: &Sheet) -> Vec<u8> {
+    digest(&SHA256, &list.array).as_ref()[..16].to_vec()
 }

@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::invoke::{Errand, join_walk, text_param};
+use super::invoke::{Errand, text_param};
 use super::record::Record;
 use super::relay::{Relay, is_retry};
+use super::resolve::join_walk;
 use super::state::Bound;
-use super::view::View;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
 use crate::outbound::{OutboundError, Request};
+use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
-use crate::protocol::method::Kind;
+use crate::protocol::method::{Kind, Method};
+
+/// What URIs of MCP Apps' interfaces begin with.
+const INTERFACE: &str = "ui://";
 
 impl Gateway {
     pub(super) async fn read(
@@ -22,13 +26,14 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        if !self.offers(&call.endpoint, "resources").await {
+        if !self.offers(call, "resources").await {
             return Err(GatewayError::UnknownMethod);
         }
         let (_, uri) = text_param(call, "uri")?;
-        let shelf = self.owner(call, &uri).await?;
+        let shelf = self.recorded_owner(call, &uri, record).await?;
         let server = &shelf.server;
-        record.routed(&server.name, None);
+        let decision = call.snapshot.decide_uri(&call.rights, &shelf, &uri);
+        self.admit(call, decision, outlet, record)?;
         let bound = Bound { call, server: &server.config, name: &uri, arguments: None };
         let keep = !is_retry(call);
         if let Some(kept) = shelf.reads.get(&call.principal.id, &uri).filter(|_| keep) {
@@ -36,7 +41,7 @@ impl Gateway {
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
             let (sealer, tasks) = (&self.sealer, self.task_seal(call));
             let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
-            return Ok(relay.result(&kept.body, kept.result, &server.config)?.parts);
+            return Ok(relay.result(&kept.body, kept.result)?.parts);
         }
         self.metrics.cache("reads", "miss");
         let epoch = shelf.reads.epoch();
@@ -44,20 +49,22 @@ impl Gateway {
         request.name = Request::name_value(&uri);
         let keep = keep.then_some((&*shelf, epoch));
         let errand = Errand { server, native: &uri, request, timeout: None, keep };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
 
-    /// The one server that may be asked for a URI, if the operator's lists admit it: a template that may be
-    /// seen must not lead to what may not.
+    /// The one server that may be asked for a URI, and that this caller may ask for it; if the operator's lists admit
+    /// it: a template that may be seen must not lead to what may not.
     pub(super) async fn owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
         let shelf = self.find_owner(call, uri).await?;
         if shelf.server.config.resources.admits(uri) { Ok(shelf) } else { Err(unknown(uri)) }
     }
 
     /// The server a completion is for: the one that lists this very template, else the owner of the URI.
-    pub(super) async fn reference_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
-        let listed =
-            || self.known_view(call, Kind::Templates).route(uri).map(|route| Arc::clone(&route.shelf));
+    async fn reference_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
+        let listed = || {
+            let templates = self.known_view(call, Kind::Templates);
+            templates.route(uri, &call.rights).map(|route| Arc::clone(&route.shelf))
+        };
         if let Some(shelf) = listed() {
             return Ok(shelf);
         }
@@ -68,50 +75,112 @@ impl Gateway {
 
     /// The operator's globs, then what servers list, then their templates; nobody else is asked.
     async fn find_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
-        let members = &call.endpoint.members;
-        if let ([only], false) = (&members[..], call.endpoint.config.prefix) {
-            return Ok(Arc::clone(only));
-        }
-        if let Some(shelf) = members.iter().find(|m| m.server.config.resource_uris.is_match(uri)) {
-            return Ok(Arc::clone(shelf));
-        }
-        if let Some(shelf) = self.listed_owner(call, uri) {
+        let all = &call.endpoint.members;
+        let sees =
+            |shelf: &&Arc<Shelf>| call.snapshot.decide_uri(&call.rights, shelf, uri) != Decision::Hidden;
+        let seen: Vec<&Arc<Shelf>> = all.iter().filter(sees).collect();
+        if let Some(shelf) = self.known_owner(call, uri, &seen) {
             return Ok(shelf);
         }
         // Not known yet: servers of which nothing is known, or what is known is old, are asked for their lists.
         let mut missing: Option<OutboundError> = None;
-        for shelf in members {
-            for kind in [Kind::Resources, Kind::Templates] {
-                match shelf.known(kind) {
-                    Some(known) => {
-                        shelf.refresh_if_older(kind, Some(known.id)).await;
-                    }
-                    None => missing = missing.or(join_walk(shelf, kind).await),
-                }
-            }
+        if call.endpoint.config.prefix {
+            missing = ask(&seen, uri).await;
         }
-        self.listed_owner(call, uri).ok_or_else(|| match missing {
+        if let Some(shelf) = self.known_owner(call, uri, &seen) {
+            return Ok(shelf);
+        }
+        Err(match missing {
             Some(error) => error.into(),
             None => unknown(uri),
         })
     }
 
-    fn listed_owner(&self, call: &Call, uri: &str) -> Option<Arc<Shelf>> {
-        if let Some(route) = self.known_view(call, Kind::Resources).route(uri) {
-            return Some(Arc::clone(&route.shelf));
+    /// The same for a request of its own: that there is an owner that this caller may not ask is recorded.
+    pub(super) async fn recorded_owner(
+        &self,
+        call: &Call,
+        uri: &str,
+        record: &mut Record,
+    ) -> Result<Arc<Shelf>, GatewayError> {
+        record.asked(uri);
+        let found = match call.method {
+            Method::Complete => self.reference_owner(call, uri).await,
+            _ => self.owner(call, uri).await,
+        };
+        let all = || call.endpoint.members.iter().collect::<Vec<_>>();
+        match &found {
+            Ok(shelf) => record.routed(&shelf.server.name, None),
+            Err(_) if call.rights.is_open() => {}
+            Err(_) => {
+                if let Some(shelf) = self.known_owner(call, uri, &all()) {
+                    record.concealed(&shelf.server.name, None);
+                }
+            }
         }
-        let templates = self.known_view(call, Kind::Templates);
-        template_owner(&templates, uri)
+        found
+    }
+
+    /// The owner among these servers by what is known now.
+    fn known_owner(&self, call: &Call, uri: &str, among: &[&Arc<Shelf>]) -> Option<Arc<Shelf>> {
+        if !call.endpoint.config.prefix {
+            // The endpoint is its server.
+            return among.first().map(|shelf| Arc::clone(shelf));
+        }
+        if let Some(shelf) = among.iter().find(|s| s.server.config.resource_uris.is_match(uri)) {
+            return Some(Arc::clone(shelf));
+        }
+        let resources = self.known_view(call, Kind::Resources);
+        let mut listed = resources.named(uri).map(|route| &route.shelf);
+        if let Some(shelf) = listed.find(|shelf| among.iter().any(|one| Arc::ptr_eq(one, shelf))) {
+            return Some(Arc::clone(shelf));
+        }
+        template_owner(among, uri).or_else(|| interface_owner(among, uri))
     }
 }
 
+/// Asks for the lists of what is addressed; the first error of a server of which nothing is known.
+async fn ask(shelves: &[&Arc<Shelf>], uri: &str) -> Option<OutboundError> {
+    let mut missing = None;
+    for shelf in shelves {
+        let kinds = [Kind::Resources, Kind::Templates, Kind::Tools];
+        for kind in kinds.into_iter().filter(|kind| *kind != Kind::Tools || uri.starts_with(INTERFACE)) {
+            match shelf.known(kind) {
+                Some(known) => {
+                    shelf.refresh_if_older(kind, Some(known.id)).await;
+                }
+                None => missing = missing.or(join_walk(shelf, kind).await),
+            }
+        }
+    }
+    missing
+}
+
+/// The first server with a visible tool that this resource shows (F-096).
+fn interface_owner(among: &[&Arc<Shelf>], uri: &str) -> Option<Arc<Shelf>> {
+    if !uri.starts_with(INTERFACE) {
+        return None;
+    }
+    let shows = |shelf: &&&Arc<Shelf>| {
+        let tools = shelf.known(Kind::Tools);
+        tools.is_some_and(|tools| tools.items.iter().any(|item| item.ui.as_deref() == Some(uri)))
+    };
+    among.iter().find(shows).map(|shelf| Arc::clone(shelf))
+}
+
 /// The first template with a literal scheme and authority that the URI begins with.
-fn template_owner(templates: &View, uri: &str) -> Option<Arc<Shelf>> {
-    let fits = |template: &str| literal_start(template).is_some_and(|start| uri.starts_with(start));
-    let mut hits: Vec<_> = templates.templates.iter().filter(|route| fits(route.native())).collect();
-    // The longest literal start is the most specific; equal ones keep file order.
-    hits.sort_by_key(|route| std::cmp::Reverse(literal_start(route.native()).map_or(0, str::len)));
-    hits.first().map(|route| Arc::clone(&route.shelf))
+fn template_owner(among: &[&Arc<Shelf>], uri: &str) -> Option<Arc<Shelf>> {
+    let mut best: Option<(usize, &Arc<Shelf>)> = None;
+    for shelf in among {
+        let Some(known) = shelf.known(Kind::Templates) else { continue };
+        let starts = known.items.iter().filter_map(|item| literal_start(&item.native));
+        // The longest literal start is the most specific; equal ones keep file order.
+        let longest = starts.filter(|start| uri.starts_with(start)).map(str::len).max();
+        if let Some(length) = longest.filter(|length| best.is_none_or(|(other, _)| other < *length)) {
+            best = Some((length, shelf));
+        }
+    }
+    best.map(|(_, shelf)| Arc::clone(shelf))
 }
 
 /// What stands before the first expression, if that is a scheme and an authority at least.

@@ -1,18 +1,26 @@
-//! The one place that records how a request ended; a record dropped open means it was cancelled.
+//! The one place that records how a request ended, in metrics and in the audit log; a record dropped open means it
+//! was cancelled.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::Call;
 use super::error::GatewayError;
+use super::invoke;
+use super::snapshot::Endpoint;
 use super::view::Route;
+use super::{Call, Gateway};
 use crate::auth::Principal;
+use crate::policy::Decision;
 use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;
+use crate::telemetry::audit::{Audit, Caller, Entry};
 use crate::telemetry::{Metrics, Outcome};
+
+/// Bytes of a name or address that the audit log keeps of what a client sent.
+const LONGEST: usize = 1024;
 
 /// One request from arrival to end.
 #[derive(Debug)]
@@ -28,13 +36,38 @@ pub(super) struct Record {
     route: Option<Arc<Route>>,
     /// Set where a successful answer is not simply `ok`.
     outcome: Option<Outcome>,
+    /// It was for what this caller may not know of: a denial, whatever was answered.
+    concealed: bool,
+    /// What the audit log wants besides; `None`: there is no log.
+    audit: Option<Box<Draft>>,
     closed: bool,
 }
 
+/// What only the audit log wants.
+#[derive(Debug)]
+struct Draft {
+    audit: Audit,
+    request: u64,
+    endpoint: Arc<Endpoint>,
+    request_bytes: usize,
+    trace: Option<String>,
+    item: Option<String>,
+    grant: Option<usize>,
+}
+
 impl Record {
-    pub(super) fn open(metrics: &Arc<Metrics>, call: &Call) -> Self {
+    pub(super) fn open(gateway: &Gateway, call: &Call) -> Self {
+        let draft = |audit: &Audit| Draft {
+            audit: audit.clone(),
+            request: call.request,
+            endpoint: Arc::clone(&call.endpoint),
+            request_bytes: call.envelope.body().len(),
+            trace: invoke::trace_id(call),
+            item: None,
+            grant: None,
+        };
         Self {
-            metrics: Arc::clone(metrics),
+            metrics: Arc::clone(&gateway.metrics),
             method: call.method,
             era: call.client.era,
             principal: Arc::clone(&call.principal),
@@ -43,7 +76,16 @@ impl Record {
             server: None,
             route: None,
             outcome: None,
+            concealed: false,
+            audit: gateway.audit.as_ref().map(|audit| Box::new(draft(audit))),
             closed: false,
+        }
+    }
+
+    /// The name or address the client gave.
+    pub(super) fn asked(&mut self, item: &str) {
+        if let Some(draft) = &mut self.audit {
+            draft.item = Some(item[..item.floor_char_boundary(LONGEST)].to_owned());
         }
     }
 
@@ -51,6 +93,22 @@ impl Record {
     pub(super) fn routed(&mut self, server: &Arc<str>, route: Option<&Arc<Route>>) {
         self.server = Some(Arc::clone(server));
         self.route = route.map(Arc::clone);
+    }
+
+    /// What the request was for, though the caller is told that there is no such thing.
+    pub(super) fn concealed(&mut self, server: &Arc<str>, route: Option<&Arc<Route>>) {
+        self.routed(server, route);
+        self.concealed = true;
+    }
+
+    /// By which grant it is allowed, or would be.
+    pub(super) fn decided(&mut self, decision: Decision) {
+        let Some(draft) = &mut self.audit else { return };
+        draft.grant = match decision {
+            Decision::Allowed { grant } => grant,
+            Decision::NeedsScopes { grant } => Some(grant),
+            Decision::Hidden => None,
+        };
     }
 
     /// Time that was not ours.
@@ -69,10 +127,15 @@ impl Record {
             Ok(parts) => (self.outcome.unwrap_or(Outcome::Ok), Some(parts.len())),
             Err(error) => (error.outcome(), None),
         };
-        self.write(outcome, bytes);
+        let outcome = if self.concealed { Outcome::Denied } else { outcome };
+        let scopes = match result {
+            Err(GatewayError::Scope(scopes)) => scopes.clone(),
+            _ => Vec::new(),
+        };
+        self.write(outcome, bytes, scopes);
     }
 
-    fn write(&self, outcome: Outcome, bytes: Option<usize>) {
+    fn write(&mut self, outcome: Outcome, bytes: Option<usize>, scopes: Vec<String>) {
         let took = self.arrived.elapsed();
         let method = self.method.as_str();
         self.metrics.request(method, self.server.as_deref().unwrap_or_default(), outcome, self.era);
@@ -88,13 +151,74 @@ impl Record {
             millis = took.as_millis(),
             "request"
         );
+        if let Some(draft) = self.audit.take().filter(|_| is_use(self.method) || outcome == Outcome::Denied) {
+            self.tell(*draft, (outcome, scopes), took, bytes);
+        }
+    }
+
+    fn tell(
+        &self,
+        draft: Draft,
+        (outcome, scopes): (Outcome, Vec<String>),
+        took: Duration,
+        result_bytes: Option<usize>,
+    ) {
+        let principal = &self.principal;
+        let exposed = draft.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
+        let native = self.route.as_ref().map(|route| route.native());
+        let native = native.filter(|native| exposed.as_deref() != Some(*native)).map(str::to_owned);
+        draft.audit.write(Entry {
+            at: SystemTime::now(),
+            request: draft.request,
+            caller: Caller {
+                principal: Arc::clone(&principal.id),
+                issuer: Arc::clone(&principal.issuer),
+                subject: Arc::clone(&principal.subject),
+                client: principal.client.clone(),
+            },
+            endpoint: draft.endpoint.config.path.clone(),
+            method: self.method.as_str(),
+            server: self.server.clone(),
+            item: exposed.map(|name| (item_key(self.method, &name), name)),
+            native,
+            grant: draft.grant,
+            scopes,
+            outcome,
+            took,
+            request_bytes: draft.request_bytes,
+            result_bytes,
+            trace: draft.trace,
+        });
+    }
+}
+
+/// Whether a request uses something of a server. Looking at lists is no use; being denied is told of every method.
+const fn is_use(method: Method) -> bool {
+    !matches!(
+        method,
+        Method::Discover
+            | Method::ToolsList
+            | Method::PromptsList
+            | Method::ResourcesList
+            | Method::TemplatesList
+    )
+}
+
+/// What kind of name the audit log has before it.
+fn item_key(method: Method, name: &str) -> &'static str {
+    match method {
+        Method::ToolsCall => "tool",
+        Method::PromptsGet => "prompt",
+        // A completion is of a prompt's argument or of an address; names of prompts have no scheme.
+        Method::Complete if !name.contains(':') => "prompt",
+        _ => "uri",
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
         if !self.closed {
-            self.write(Outcome::Cancelled, None);
+            self.write(Outcome::Cancelled, None, Vec::new());
         }
     }
 }

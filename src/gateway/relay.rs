@@ -6,7 +6,7 @@ use super::invoke::outcome_of;
 use super::state::Bound;
 use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};
-use crate::catalogue::hints::Hints;
+use crate::catalogue::hints::{Hints, Scope};
 use crate::config::Server as ServerConfig;
 use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
@@ -96,12 +96,7 @@ impl Relay<'_> {
     }
 
     /// The result for a modern client: `resultType` there, `serverInfo` ours, state sealed (M-10, M-22, R-26).
-    pub(super) fn result(
-        &self,
-        body: &Bytes,
-        span: Span,
-        server: &ServerConfig,
-    ) -> Result<Relayed, GatewayError> {
+    pub(super) fn result(&self, body: &Bytes, span: Span) -> Result<Relayed, GatewayError> {
         const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
         let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
         let object = Object::parse(text, span).map_err(|_| MALFORMED)?;
@@ -110,12 +105,8 @@ impl Relay<'_> {
         let mut added = Added::default();
         let mut hints = None;
         let mut task = self.call.method.is_task();
-        let result_type = get("resultType")?;
-        let asks = match result_type
-            .map(|span| string(span.of(text)).ok_or(MALFORMED))
-            .transpose()?
-            .as_deref()
-        {
+        let result_type = get("resultType")?.map(|span| string(span.of(text)).ok_or(MALFORMED));
+        let asks = match result_type.transpose()?.as_deref() {
             None => {
                 added.member("resultType", "\"complete\"");
                 false
@@ -146,12 +137,9 @@ impl Relay<'_> {
                 None => added.member("requestState", &sealed),
             }
         } else if self.call.method == Method::ResourcesRead {
-            hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
-        }
-        if self.call.method == Method::Complete
-            && let Some(span) = get("completion")?
-        {
-            cap_values(text, span, &mut edits);
+            hints = Some(self.hint(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?);
+        } else if self.call.method == Method::Complete {
+            cap_values(text, &object, &mut edits);
         }
         if task && let Some(span) = get("taskId")? {
             let native = string(span.of(text)).ok_or(MALFORMED)?;
@@ -205,8 +193,8 @@ impl Relay<'_> {
         object: &Object,
         edits: &mut Edits,
         added: &mut Added,
-        server: &ServerConfig,
     ) -> Result<Hints, ObjectError> {
+        let server = self.bound.server;
         let (ttl, scope) = (object.get(text, "ttlMs")?, object.get(text, "cacheScope")?);
         let hints = if let Some(kept) = self.kept {
             kept
@@ -219,10 +207,10 @@ impl Relay<'_> {
             let fallback = Hints { ttl: fallback.0, scope: fallback_scope(fallback.1) };
             Hints::read(ttl.map(|span| span.of(text)), scope_text.as_deref(), fallback, max_ttl)
         };
-        let values = [
-            ("ttlMs", ttl, hints.ttl_ms().to_string()),
-            ("cacheScope", scope, json_string(hints.scope.as_str())),
-        ];
+        // Where grants decide, what one caller reads is not for the next (L-41); we keep it for those who may.
+        let told = if self.call.rights.is_open() { hints.scope } else { Scope::Private };
+        let values =
+            [("ttlMs", ttl, hints.ttl_ms().to_string()), ("cacheScope", scope, json_string(told.as_str()))];
         for (key, span, value) in values {
             match span {
                 Some(span) => edits.replace(span, value),
@@ -270,7 +258,8 @@ impl Relay<'_> {
 const MOST_VALUES: usize = 100;
 
 /// Leaves the first values of a completion, and says that there are more; what is malformed stays as it is.
-fn cap_values(text: &str, completion: Span, edits: &mut Edits) {
+fn cap_values(text: &str, result: &Object, edits: &mut Edits) {
+    let Ok(Some(completion)) = result.get(text, "completion") else { return };
     let Ok(completion) = Object::parse(text, completion) else { return };
     let Ok(Some(values)) = completion.get(text, "values") else { return };
     let values = array(text, values).unwrap_or_default();
@@ -310,8 +299,8 @@ fn renamed(text: &str, native: &str, exposed: &str) -> String {
     out
 }
 
-fn fallback_scope(public: bool) -> crate::catalogue::hints::Scope {
-    if public { crate::catalogue::hints::Scope::Public } else { crate::catalogue::hints::Scope::Private }
+const fn fallback_scope(public: bool) -> Scope {
+    if public { Scope::Public } else { Scope::Private }
 }
 
 pub(super) fn is_retry(call: &Call) -> bool {

@@ -1,14 +1,18 @@
 //! Immutable view of one configuration: its endpoints, their servers, and the views built of them.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
 use super::names::NameRules;
+use super::sheet::Sheets;
 use super::view::View;
+use crate::auth::Principal;
 use crate::catalogue::Shelf;
 use crate::config::{Config, Endpoint as EndpointConfig};
+use crate::policy::{Caller, Decision, GrantSet, Policy, Rights};
 use crate::protocol::items::json_string;
 use crate::protocol::method::Kind;
 
@@ -23,6 +27,8 @@ pub struct Snapshot {
     pub server_info: Bytes,
     /// Naming rules of `[gateway]`.
     pub rules: NameRules,
+    /// Who may use what.
+    pub policy: Policy,
 }
 
 /// One MCP server towards clients.
@@ -34,25 +40,50 @@ pub struct Endpoint {
     pub members: Vec<Arc<Shelf>>,
     /// The last view built of each kind. Replaced whole; building twice at once is harmless.
     pub(super) views: [ArcSwapOption<View>; Kind::ALL.len()],
+    /// What of them callers with grants see.
+    pub(super) sheets: Sheets,
+    /// By member and kind: the grants that give somebody something of it.
+    givers: Vec<[GrantSet; Kind::ALL.len()]>,
 }
 
 impl Snapshot {
     /// A snapshot over the shelves of the same configuration.
     pub fn new(config: Arc<Config>, shelves: &[Arc<Shelf>]) -> Self {
+        let policy = Policy::new(&config.grants);
+        let givers =
+            |shelf: &Arc<Shelf>| Kind::ALL.map(|kind| policy.givers_of_any(&shelf.server.name, kind));
         let endpoints = config.endpoints.iter().map(|endpoint| {
             let chosen = |shelf: &&Arc<Shelf>| endpoint.servers.is_match(&shelf.server.name);
+            let members: Vec<Arc<Shelf>> = shelves.iter().filter(chosen).map(Arc::clone).collect();
             Arc::new(Endpoint {
                 config: endpoint.clone(),
-                members: shelves.iter().filter(chosen).map(Arc::clone).collect(),
+                givers: members.iter().map(givers).collect(),
+                members,
+                sheets: Sheets::default(),
                 views: Default::default(),
             })
         });
+        let endpoints = endpoints.collect();
         Self {
-            endpoints: endpoints.collect(),
+            endpoints,
             server_info: server_info(&config),
             rules: NameRules::from(&config.gateway),
+            policy,
             config,
         }
+    }
+
+    /// What a caller may do at an endpoint, now.
+    pub fn rights(&self, endpoint: &Endpoint, principal: &Principal) -> Rights {
+        // Of somebody who was not asked nothing is known, whatever the grants say of everybody.
+        let known = !principal.is_anonymous();
+        let caller = known.then_some(Caller { claims: &principal.claims, scopes: &principal.scopes });
+        self.policy.rights(caller, SystemTime::now(), &endpoint.config.path)
+    }
+
+    /// The verdict on one address of a server for a caller.
+    pub(super) fn decide_uri(&self, rights: &Rights, shelf: &Shelf, uri: &str) -> Decision {
+        self.policy.decide(rights, &shelf.server.name, Kind::Resources, uri)
     }
 
     /// The endpoint at exactly this path, a trailing slash aside (F-090).
@@ -62,6 +93,25 @@ impl Snapshot {
             _ => path,
         };
         self.endpoints.iter().find(|endpoint| endpoint.config.path == path)
+    }
+}
+
+impl Endpoint {
+    /// Each server, with whether it is in a caller's view by something of one of these kinds.
+    pub(super) fn seen<'e>(
+        &'e self,
+        rights: &'e Rights,
+        kinds: &'e [Kind],
+    ) -> impl Iterator<Item = (&'e Arc<Shelf>, bool)> {
+        let sees = |givers: &[GrantSet; Kind::ALL.len()]| {
+            kinds.iter().any(|kind| rights.sees(&givers[*kind as usize]))
+        };
+        self.members.iter().zip(&self.givers).map(move |(shelf, givers)| (shelf, sees(givers)))
+    }
+
+    /// Whether a caller has anything of one of these kinds here.
+    pub(super) fn gives(&self, rights: &Rights, kinds: &[Kind]) -> bool {
+        rights.is_open() || self.seen(rights, kinds).any(|(_, sees)| sees)
     }
 }
 

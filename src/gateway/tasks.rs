@@ -12,11 +12,13 @@ use super::state::Bound;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
 use crate::outbound::Request;
+use crate::policy::{Decision, Rights};
 use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::message::RpcError;
 use crate::protocol::meta::TASKS;
+use crate::protocol::method::Kind;
 use crate::seal::{Purpose, Sealer};
 
 /// Whose task an id is.
@@ -66,7 +68,7 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        if !offers_tasks(&call.endpoint) {
+        if !offers_tasks(&call.endpoint, &call.rights) {
             return Err(GatewayError::UnknownMethod);
         }
         if !declares(&call.client.capabilities, TASKS) {
@@ -76,6 +78,13 @@ impl Gateway {
         let (shelf, id) = self.task_of(call, &token).ok_or(GatewayError::UnknownItem("task"))?;
         let server = &shelf.server;
         record.routed(&server.name, None);
+        let decision = call.rights.decide(&call.snapshot.policy.givers(&server.name, Kind::Tools, &id.tool));
+        if decision == Decision::Hidden {
+            // The tool is this caller's no more.
+            record.concealed(&server.name, None);
+            return Err(GatewayError::UnknownItem("task"));
+        }
+        self.admit(call, decision, outlet, record)?;
         let mut edits = Edits::new();
         edits.replace(span, json_string(&id.native));
         let bound = Bound { call, server: &server.config, name: &token, arguments: None };
@@ -84,7 +93,7 @@ impl Gateway {
         request.retry.answers_at = None;
         request.name = Request::name_value(&id.native);
         let errand = Errand { server, native: &id.native, request, timeout: None, keep: None };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
 
     /// The server of a task id of this caller, if it is part of this endpoint.
@@ -99,9 +108,10 @@ impl Gateway {
     }
 }
 
-/// Whether some server of the endpoint offers tasks.
-pub(super) fn offers_tasks(endpoint: &Endpoint) -> bool {
-    let known = endpoint.members.iter().filter_map(|shelf| shelf.server.known_peer());
+/// Whether some server of which this caller has tools offers tasks.
+pub(super) fn offers_tasks(endpoint: &Endpoint, rights: &Rights) -> bool {
+    let seen = endpoint.seen(rights, &[Kind::Tools]).filter(|(_, sees)| *sees);
+    let known: Vec<_> = seen.filter_map(|(shelf, _)| shelf.server.known_peer()).collect();
     known.into_iter().any(|peer| peer.offer.extension(TASKS).is_some())
 }
 

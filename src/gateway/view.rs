@@ -1,17 +1,18 @@
-//! Published catalogues → merged, named, filtered: finished bytes, and where each exposed name leads.
+//! Published catalogues → merged and named: finished bytes, where each exposed name leads, and who may go there.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::HeaderValue;
 
 use super::names::{List, Naming, on_endpoint};
+use super::sheet::Sheet;
 use super::snapshot::{Endpoint, Snapshot};
 use crate::catalogue::{Published, PublishedItem, Shelf};
 use crate::config::Server as ServerConfig;
 use crate::outbound::Request;
+use crate::policy::{GrantSet, Rights};
 use crate::protocol::items::{json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::telemetry::Metrics;
@@ -20,21 +21,27 @@ use crate::telemetry::metrics::ToolMetrics;
 /// Items of one list that the log names one by one; a list may have any number (`check` names them all).
 const MOST_TOLD: usize = 20;
 
-/// What one endpoint shows of one kind.
+/// Everything one endpoint has of one kind. Names are the same for every caller; who sees what of it: [`Rights`].
 #[derive(Debug)]
 pub struct View {
     /// The snapshots it was built of, by member; `None`: nothing known.
-    key: Vec<Option<u64>>,
-    /// The JSON array of the items.
-    pub array: Bytes,
-    /// Number of items.
-    pub count: usize,
-    /// Where each item stands in the array.
-    places: Vec<(u32, u32)>,
-    /// Where names lead; for resources and templates: URIs and URI templates.
-    routes: HashMap<Box<str>, Arc<Route>>,
-    /// Templates only: in order.
-    pub templates: Vec<Arc<Route>>,
+    pub(super) key: Arc<[Option<u64>]>,
+    /// All items as bytes, in the order of `items`.
+    pub(super) sheet: Arc<Sheet>,
+    /// All items in order.
+    pub items: Vec<Arc<Route>>,
+    /// Positions by name; for resources and templates: URIs and URI templates.
+    places: HashMap<Box<str>, Places>,
+    /// Whether a URI of several servers may stand in it several times: which one counts depends on the caller.
+    pub(super) twins: bool,
+}
+
+/// Where items of one name stand.
+#[derive(Debug)]
+struct Places {
+    first: usize,
+    /// Rare: the same URI again.
+    more: Vec<usize>,
 }
 
 /// Where an exposed name leads.
@@ -47,6 +54,8 @@ pub struct Route {
     /// The snapshot it stands in.
     pub published: Arc<Published>,
     item: usize,
+    /// The grants that give it to somebody.
+    pub givers: GrantSet,
     /// The native name as JSON text.
     pub native_json: Bytes,
     /// The native name as `Mcp-Name` says it.
@@ -73,20 +82,16 @@ impl Route {
 }
 
 impl View {
-    /// The JSON array of these items, without its brackets; all of them are one slice of the whole.
-    pub fn slice(&self, items: Range<usize>) -> Bytes {
-        match (self.places.get(items.start), items.end.checked_sub(1).and_then(|last| self.places.get(last)))
-        {
-            (Some((start, _)), Some((_, end))) if start < end => {
-                self.array.slice(*start as usize..*end as usize)
-            }
-            _ => Bytes::new(),
-        }
+    /// The items of this exposed name, in file order.
+    pub fn named(&self, exposed: &str) -> impl Iterator<Item = &Arc<Route>> {
+        let places = self.places.get(exposed);
+        let all = places.into_iter().flat_map(|places| std::iter::once(&places.first).chain(&places.more));
+        all.map(|at| &self.items[*at])
     }
 
-    /// The item of this exposed name.
-    pub fn route(&self, exposed: &str) -> Option<&Arc<Route>> {
-        self.routes.get(exposed)
+    /// The item of this exposed name in a caller's view.
+    pub fn route(&self, exposed: &str, rights: &Rights) -> Option<&Arc<Route>> {
+        self.named(exposed).find(|route| rights.sees(&route.givers))
     }
 }
 
@@ -132,54 +137,52 @@ fn build(
     // Member positions of the lists, and the lists themselves.
     let listed: Vec<(usize, &Arc<Published>)> =
         known.iter().enumerate().filter_map(|(i, k)| Some((i, k.as_ref()?))).collect();
-    let naming = name(snapshot, endpoint, kind, &listed, metrics);
-    let mut view = View {
-        key: known.iter().map(|k| k.as_ref().map(|k| k.id)).collect(),
-        array: Bytes::new(),
-        count: naming.named().len(),
-        places: Vec::with_capacity(naming.named().len()),
-        routes: HashMap::with_capacity(naming.named().len()),
-        templates: Vec::new(),
-    };
-    let mut array = Vec::from(*b"[");
+    let twins = endpoint.config.prefix && !snapshot.policy.is_open() && kind.capability() == "resources";
+    let naming = name(snapshot, endpoint, kind, &listed, twins);
+    if endpoint.config.prefix {
+        report(endpoint, kind, &listed, &naming, metrics);
+    }
+    let mut items = Vec::with_capacity(naming.named().len());
+    let mut places: HashMap<Box<str>, Places> = HashMap::with_capacity(naming.named().len());
     for named in naming.named() {
         let (member, published) = listed[named.list];
-        let (item, exposed) = (&published.items[named.item], &named.exposed);
-        if array.len() > 1 {
-            array.push(b',');
-        }
-        let start = array.len() as u32;
-        append(&mut array, kind, item, exposed);
-        view.places.push((start, array.len() as u32));
         let shelf = &endpoint.members[member];
-        let route = Arc::new(Route {
+        let item = &published.items[named.item];
+        let at = items.len();
+        let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
+        if known.first != at {
+            known.more.push(at);
+        }
+        items.push(Arc::new(Route {
             metrics: OnceLock::new(),
-            exposed: exposed.clone(),
+            givers: snapshot.policy.givers(&shelf.server.name, kind, &item.native),
+            exposed: named.exposed.clone(),
             shelf: Arc::clone(shelf),
             published: Arc::clone(published),
             item: named.item,
             native_json: json_string(&item.native).into(),
             native_header: Request::name_value(&item.native),
-        });
-        if kind == Kind::Templates {
-            view.templates.push(Arc::clone(&route));
-        }
-        view.routes.entry(exposed.clone()).or_insert(route);
+        }));
     }
-    array.push(b']');
-    view.array = array.into();
-    view
+    let bytes: Vec<Bytes> = items.iter().map(|route| shown(kind, route)).collect();
+    View {
+        key: known.iter().map(|k| k.as_ref().map(|k| k.id)).collect(),
+        sheet: Arc::new(Sheet::new(bytes.iter().map(|item| &item[..]))),
+        items,
+        places,
+        twins,
+    }
 }
 
-fn append(array: &mut Vec<u8>, kind: Kind, item: &PublishedItem, exposed: &str) {
-    if *item.native == *exposed {
-        array.extend_from_slice(&item.json);
-        return;
+/// An item as clients see it.
+fn shown(kind: Kind, route: &Route) -> Bytes {
+    let item = route.item();
+    if *item.native == *route.exposed {
+        return item.json.clone();
     }
     // The item was parsed when it was received, so the edit cannot fail.
-    if let Ok(parts) = with_members(&item.json, &[(kind.id_key(), json_string(exposed))]) {
-        parts.pieces().iter().for_each(|piece| array.extend_from_slice(piece));
-    }
+    with_members(&item.json, &[(kind.id_key(), json_string(&route.exposed))])
+        .map_or_else(|_| item.json.clone(), |parts| parts.to_bytes())
 }
 
 fn name(
@@ -187,18 +190,14 @@ fn name(
     endpoint: &Endpoint,
     kind: Kind,
     listed: &[(usize, &Arc<Published>)],
-    metrics: &Metrics,
+    twins: bool,
 ) -> Naming {
     let lists: Vec<List<'_>> = listed
         .iter()
         .map(|(member, published)| List { member: *member, natives: published.natives() })
         .collect();
     let servers: Vec<&ServerConfig> = endpoint.members.iter().map(|shelf| &shelf.server.config).collect();
-    let naming = on_endpoint(&snapshot.rules, endpoint.config.prefix, kind, &servers, &lists);
-    if endpoint.config.prefix {
-        report(endpoint, kind, listed, &naming, metrics);
-    }
-    naming
+    on_endpoint(&snapshot.rules, endpoint.config.prefix && !twins, kind, &servers, &lists)
 }
 
 fn report(

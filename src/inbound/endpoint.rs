@@ -10,6 +10,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::Instant;
 
 use super::error::Refusal;
+use super::layers::observe::RequestId;
 use super::respond::{self, empty};
 use super::{Door, accept, body, modern};
 use crate::auth::Principal;
@@ -28,6 +29,8 @@ pub(super) struct Arrival {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) principal: Arc<Principal>,
+    /// The number of the HTTP request.
+    pub(super) request: u64,
     pub(super) at: Instant,
 }
 
@@ -57,7 +60,8 @@ pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>)
             return respond::refuse(&Refusal::from(&error), error.id.as_ref());
         }
     };
-    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, at };
+    let request = head.extensions.get::<RequestId>().map_or(0, |id| id.0);
+    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, request, at };
     match arrival.envelope.kind {
         MessageKind::Response => {
             // Only legacy clients answer requests; a modern server sends none (H-10).

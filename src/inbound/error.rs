@@ -76,6 +76,7 @@ impl From<&GatewayError> for Refusal {
             GatewayError::ParamHeader(_) | GatewayError::Capability(_) | GatewayError::InvalidRequest(_) => {
                 StatusCode::BAD_REQUEST
             }
+            GatewayError::Scope(_) => StatusCode::FORBIDDEN,
             _ => StatusCode::OK,
         };
         Self { data: error.data(), ..Self::new(status, error.code(), error.to_string()) }

@@ -20,6 +20,8 @@ pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>>
         Ok((method, client)) => Ok(Call {
             method,
             client,
+            rights: arrival.snapshot.rights(&arrival.endpoint, &arrival.principal),
+            request: arrival.request,
             endpoint: arrival.endpoint,
             snapshot: arrival.snapshot,
             headers: arrival.headers,

@@ -14,12 +14,13 @@ use bytes::Bytes;
 use futures_util::{FutureExt as _, Stream};
 use http::{HeaderValue, StatusCode, header};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::Door;
 use super::accept::Accepts;
 use super::error::Refusal;
-use crate::gateway::{Call, GatewayError, Outlet};
+use super::layers::authn;
+use crate::gateway::{Call, Endpoint, GatewayError, Outlet};
 use crate::net::budget::Held;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
@@ -52,6 +53,10 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
     let Some(id) = call.envelope.id().cloned() else { return empty(StatusCode::ACCEPTED) };
     let listens = call.method == Method::Listen;
     let (outlet, mut notices) = Outlet::new(NOTICES);
+    let (outlet, admission) = outlet.gated(&call);
+    let patience = patience(admission);
+    let endpoint = Arc::clone(&call.endpoint);
+    let finished = |result, id: &Id, as_event| finished((door, &endpoint), result, id, as_event);
     let mut running = start(door, call, outlet, held);
     if !accepts.events && listens {
         // Its answer is a stream, always (S-03).
@@ -74,7 +79,7 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
             events.finish(result);
             return stream(StatusCode::OK, Body::from_stream(events));
         }
-        () = sleep(PATIENCE) => events.queue(Bytes::from_static(sse::KEEP_ALIVE).into()),
+        () = patience => events.queue(Bytes::from_static(sse::KEEP_ALIVE).into()),
     }
     events.source = Some((running, notices));
     stream(StatusCode::OK, Body::from_stream(events))
@@ -117,21 +122,37 @@ async fn running_without_notices(
     }
 }
 
-fn finished(result: Result<Parts, GatewayError>, id: &Id, as_event: bool) -> Response {
-    let (status, message) = match result {
-        Ok(result) => (StatusCode::OK, message::result(id, result)),
+/// Resolves when an answer has taken long enough, and it is decided that the caller may have it: inside a stream
+/// there is no 403.
+async fn patience(admission: impl Future<Output = ()>) {
+    let over = Instant::now() + PATIENCE;
+    admission.await;
+    sleep_until(over).await;
+}
+
+fn finished(
+    (door, endpoint): (&Door, &Endpoint),
+    result: Result<Parts, GatewayError>,
+    id: &Id,
+    as_event: bool,
+) -> Response {
+    let message = match result {
+        Ok(result) => message::result(id, result),
         Err(error) => {
             let refusal = Refusal::from(&error);
-            (refusal.status, refusal.message(Some(id)))
+            if refusal.status != StatusCode::OK {
+                let mut response = json(refusal.status, refusal.message(Some(id)));
+                if let GatewayError::Scope(scopes) = &error
+                    && let Some(challenge) = authn::step_up(door, endpoint, scopes)
+                {
+                    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+                }
+                return response;
+            }
+            refusal.message(Some(id))
         }
     };
-    if !as_event {
-        return json(status, message);
-    }
-    if status == StatusCode::OK {
-        return stream(status, pieces(framed(message)));
-    }
-    json(status, message)
+    if as_event { stream(StatusCode::OK, pieces(framed(message))) } else { json(StatusCode::OK, message) }
 }
 
 /// One message as one event.

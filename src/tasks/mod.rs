@@ -5,7 +5,8 @@ pub mod flight;
 pub use flight::Flight;
 
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -46,6 +47,27 @@ impl Tasks {
                     }
                 }
                 () = stop.cancelled() => {}
+            }
+        })
+    }
+
+    /// Runs `work` on a thread of its own: for what blocks, and for what must outlive the tasks that feed it. Its end
+    /// is its owner's affair: [`Tasks::shutdown`] neither cancels nor awaits it.
+    ///
+    /// # Errors
+    ///
+    /// No thread is to be had.
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+    pub fn spawn_thread(
+        &self,
+        name: &'static str,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<std::thread::JoinHandle<()>> {
+        let panics = Arc::clone(&self.panics);
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            if catch_unwind(AssertUnwindSafe(work)).is_err() {
+                panics.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(thread = name, "a thread panicked");
             }
         })
     }

@@ -35,6 +35,7 @@ pub struct Metrics {
     listen_streams: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
+    audit_dropped: IntCounter,
     server_noise: IntCounterVec,
     clashes: IntGaugeVec,
     panics: IntCounter,
@@ -146,6 +147,10 @@ impl Metrics {
                 &["header"],
             )?,
             limited: counter(&r, "gatehouse_limited_total", "Refusals by a bound", &["limit"])?,
+            audit_dropped: register(
+                &r,
+                IntCounter::new("gatehouse_audit_dropped_total", "Audit lines that could not be written")?,
+            )?,
             child_restarts: counter(
                 &r,
                 "gatehouse_child_restarts_total",
@@ -260,6 +265,11 @@ impl Metrics {
     /// A refusal by a bound of the configuration.
     pub fn limited(&self, limit: &str) {
         self.limited.with_label_values(&[limit]).inc();
+    }
+
+    /// Audit lines that could not be written.
+    pub const fn audit_dropped(&self) -> &IntCounter {
+        &self.audit_dropped
     }
 
     /// The restart counter of one stdio server.

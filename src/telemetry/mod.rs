@@ -1,5 +1,6 @@
 //! What the gateway tells its operators: metrics, logs, trace context.
 
+pub mod audit;
 mod clients;
 pub mod logs;
 pub mod metrics;

@@ -36,6 +36,11 @@ impl TraceContext {
     }
 }
 
+/// The trace id of a well-formed `traceparent`.
+pub fn trace_id(parent: &str) -> Option<&str> {
+    parse(parent).map(|(trace_id, _)| trace_id)
+}
+
 /// `version-traceid-spanid-flags` with the right lengths, lower-case hexadecimal, ids not all zero.
 fn parse(value: &str) -> Option<(&str, &str)> {
     let mut fields = value.split('-');

@@ -97,9 +97,8 @@ async fn l_28_a_change_during_a_walk() {
     let exposed = |name: &str| vec![format!("s_{name}")];
     eventually("the first walk", async || names(&mut client, "tools/list").await == exposed("zero")).await;
     let heard = [("server", "s"), ("kind", "tools"), ("direction", "in")];
-    let answer = |name: &str| {
-        format!(r#"{{"tools":[{}],"ttlMs":3600000,"cacheScope":"public"}}"#, tool(name))
-    };
+    let answer =
+        |name: &str| format!(r#"{{"tools":[{}],"ttlMs":3600000,"cacheScope":"public"}}"#, tool(name));
     for round in 0..20_i32 {
         let (old, new) = (format!("old{round}"), format!("new{round}"));
         let mut walks = server.hold("tools/list");
@@ -182,7 +181,10 @@ async fn a_restart_while_the_server_is_down() {
     for damaged in [&whole[..whole.len() / 2], b"", b"[]", b"{\"version\":1}", &[0xff; 100]] {
         std::fs::write(&file, damaged).unwrap();
         let gateway = setup().launch().await;
-        gateway.log.wait("a warning", |line| line.contains("saved catalogue ignored") && line.contains("WARN")).await;
+        gateway
+            .log
+            .wait("a warning", |line| line.contains("saved catalogue ignored") && line.contains("WARN"))
+            .await;
         let gone = list(&gateway).await;
         assert_eq!((&gone["tools"], &gone["_meta"]["dev.gatehouse/missing"]), (&json!([]), &json!(["s"])));
         gateway.stop().await;

@@ -31,6 +31,7 @@ fn published(natives: &[&str]) -> Published {
         json: "{}".into(),
         bindings: Arc::default(),
         timeout: None,
+        ui: None,
     };
     let mut list = Published::new(Hints::NONE, true);
     list.items = natives.iter().map(item).collect();

@@ -166,7 +166,7 @@ fn algorithm(node: &Node<'_>) -> Option<Algorithm> {
 }
 
 /// A scope of RFC 6749: printable, without space, quote and backslash.
-fn scope(node: &Node<'_>) -> Option<String> {
+pub(super) fn scope(node: &Node<'_>) -> Option<String> {
     node.parsed(|text| {
         scope_of(text)?;
         Ok(text.to_owned())

@@ -4,16 +4,20 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{choice, each, line};
-use super::{Auth, Endpoint, Gateway, LogFormat, Server, Telemetry};
+use super::{Audit, Auth, Endpoint, Gateway, LogFormat, Server, Telemetry};
 
+mod audit;
 mod auth;
 mod credentials;
 mod endpoint;
 mod gateway;
+mod grant;
 mod server;
 
+pub(super) use audit::audit;
 pub(super) use endpoint::default_endpoint;
 pub(super) use gateway::{gateway, name_fault};
+pub(super) use grant::GrantEntry;
 
 /// What one file holds.
 #[derive(Default)]
@@ -22,12 +26,16 @@ pub(super) struct Sections {
     pub(super) gateway: Option<(GatewayEntry, Place)>,
     /// `[auth]` and where it begins.
     pub(super) auth: Option<(Auth, Place)>,
+    /// `[audit]` and where it begins.
+    pub(super) audit: Option<(Audit, Place)>,
     /// `[telemetry]` and where it begins.
     pub(super) telemetry: Option<(Telemetry, Place)>,
     /// `[[endpoint]]`
     pub(super) endpoints: Vec<EndpointEntry>,
     /// `[[server]]`, disabled ones too.
     pub(super) servers: Vec<ServerEntry>,
+    /// `[[grant]]`
+    pub(super) grants: Vec<GrantEntry>,
 }
 
 /// `[gateway]` and what of it is not in the typed configuration.
@@ -82,15 +90,19 @@ pub(super) struct ServerEntry {
 pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
     let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
+    let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
     let endpoints = root.get("endpoint", |node| rows(node, "path", endpoint::endpoint));
     let servers = root.get("server", |node| rows(node, "name", server::server));
+    let grants = root.get("grant", |node| rows(node, "", grant::grant));
     Sections {
         gateway,
         auth,
+        audit,
         telemetry,
         endpoints: endpoints.unwrap_or_default(),
         servers: servers.unwrap_or_default(),
+        grants: grants.unwrap_or_default(),
     }
 }
 

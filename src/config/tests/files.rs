@@ -156,9 +156,10 @@ fn walk(table: &DeTable<'_>, path: &str, declared: &BTreeSet<String>, keys: &mut
         let chosen = join(path, "*");
         let is_ours =
             declared.contains(&own) || !declared.iter().any(|key| key.starts_with(&format!("{chosen}.")));
-        let free = ["server.env", "server.credentials.headers", "auth.scope_implies", "auth.key.claims"]
-            .iter()
-            .any(|own| path.starts_with(own));
+        let free =
+            ["server.env", "server.credentials.headers", "auth.scope_implies", "auth.key.claims", "grant.to"]
+                .iter()
+                .any(|own| path.starts_with(own));
         let here = if is_ours { own } else { chosen };
         if is_ours && !free {
             keys.insert(here.clone());

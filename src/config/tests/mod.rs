@@ -8,6 +8,7 @@ mod auth;
 mod expansion;
 mod files;
 mod generated;
+mod grants;
 mod include;
 mod reports;
 mod rules;

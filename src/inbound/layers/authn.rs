@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderValue, header};
 
-use crate::auth::{Authenticator, Principal, Rejection};
+use crate::auth::{Authenticator, Principal, Rejection, insufficient_scope};
 use crate::gateway::Endpoint;
 use crate::inbound::respond::empty;
 use crate::inbound::{Door, well_known};
@@ -40,6 +40,16 @@ pub(in crate::inbound) async fn check(
     // Whatever reads headers from here on, a credential is not among them.
     request.headers_mut().remove(header::AUTHORIZATION);
     next.run(request).await
+}
+
+/// The challenge for a caller who needs more scopes for what it asked.
+pub(in crate::inbound) fn step_up(
+    door: &Door,
+    endpoint: &Endpoint,
+    scopes: &[String],
+) -> Option<HeaderValue> {
+    let auth = door.auth.load_full()?;
+    insufficient_scope(scopes, well_known::address(door, &auth, endpoint).as_deref())
 }
 
 fn refuse(door: &Door, auth: &Authenticator, endpoint: &Endpoint, rejection: Rejection) -> Response {

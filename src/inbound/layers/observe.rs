@@ -14,12 +14,17 @@ use crate::inbound::Door;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
+/// The number of a request, in its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::inbound) struct RequestId(pub(in crate::inbound) u64);
+
 pub(in crate::inbound) async fn follow(
     State(_): State<Arc<Door>>,
-    request: Request<Body>,
+    mut request: Request<Body>,
     next: Next,
 ) -> Response {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    request.extensions_mut().insert(RequestId(id));
     let span = tracing::debug_span!("request", id);
     let mut response = next.run(request).instrument(span).await;
     response.headers_mut().insert("x-request-id", HeaderValue::from(id));

@@ -147,6 +147,7 @@ impl Mcp {
         let field = match self.method.as_str() {
             "tools/call" | "prompts/get" => Some("name"),
             "resources/read" => Some("uri"),
+            "tasks/get" | "tasks/update" | "tasks/cancel" => Some("taskId"),
             _ => None,
         };
         let name = field.and_then(|field| json::raw(&self.params, &[field]));

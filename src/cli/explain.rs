@@ -1,0 +1,253 @@
+//! `gatehouse explain`: whether a caller may use a tool at an endpoint, by which grant, or what the nearest one lacks.
+//! Prints nothing of a token.
+
+use std::io::{Write as _, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{code, complain, serve};
+use crate::app::Core;
+use crate::auth::Principal;
+use crate::config::{Config, Endpoint};
+use crate::gateway::Snapshot;
+use crate::policy::explain::{Question, Target};
+use crate::policy::{Caller, Decision, Policy};
+use crate::protocol::method::Kind;
+use crate::telemetry::logs;
+
+#[cfg(test)]
+mod tests;
+mod who;
+
+use who::Known;
+
+/// Options of `gatehouse explain`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(group(clap::ArgGroup::new("caller").required(true).args(["token_file", "claims"])))]
+pub struct ExplainArgs {
+    /// The configuration file
+    #[arg(long, value_name = "FILE", default_value = "gatehouse.toml")]
+    pub config: PathBuf,
+    /// The path of the endpoint; may be left out when there is one only
+    #[arg(long, value_name = "PATH")]
+    pub endpoint: Option<String>,
+    /// The tool by the name clients use, or as SERVER/TOOL by its own; without it: everything the caller has
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// A file with the caller's token, - for standard input; it is verified as a request's would be
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// A file with claims as a JSON object, - for standard input; nothing is verified
+    #[arg(long, value_name = "FILE")]
+    pub claims: Option<PathBuf>,
+    /// Contact no server: tools are named SERVER/TOOL
+    #[arg(long)]
+    pub offline: bool,
+}
+
+/// Prints the verdict to standard output. Exit codes: 0 allowed, 1 denied, 2 usage or configuration, 3 nothing could be
+/// started, 130 interrupted.
+pub async fn run(args: ExplainArgs) -> ExitCode {
+    let config = match Config::load(&args.config) {
+        Ok(config) => config,
+        Err(problems) => return complain(&problems, code::CONFIG),
+    };
+    let Some(endpoint) = endpoint(&config, args.endpoint.as_deref()) else {
+        let paths: Vec<&str> = config.endpoints.iter().map(|endpoint| endpoint.path.as_str()).collect();
+        return complain(&format!("--endpoint must be one of {}", paths.join(", ")), code::CONFIG);
+    };
+    let known = match who::find_out(&args, &config, endpoint).await {
+        Ok(known) => known,
+        Err(problem) => return complain(&problem, code::CONFIG),
+    };
+    let answer = match known {
+        Known::Refused(why) => Answer::no(format!("denied at the door of {}: {why}", endpoint.path)),
+        Known::Anybody => ask(&args, &config, endpoint, None).await,
+        Known::Caller(principal) => ask(&args, &config, endpoint, Some(&principal)).await,
+    };
+    // When nobody reads, the exit code still tells.
+    let _ = stdout().write_all(answer.text.as_bytes()).and_then(|()| stdout().flush());
+    ExitCode::from(answer.exit)
+}
+
+/// What is printed, and the exit code.
+#[derive(Debug, PartialEq, Eq)]
+struct Answer {
+    text: String,
+    exit: u8,
+}
+
+impl Answer {
+    fn no(text: String) -> Self {
+        Self { text: text + "\n", exit: code::FINDINGS }
+    }
+}
+
+fn endpoint<'c>(config: &'c Config, path: Option<&str>) -> Option<&'c Endpoint> {
+    match (path, &config.endpoints[..]) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(path), all) => all.iter().find(|endpoint| endpoint.path == path),
+    }
+}
+
+/// What is to be explained, to whom.
+struct Case<'a> {
+    policy: Policy,
+    /// `None`: nobody is asked who they are.
+    caller: Option<&'a Principal>,
+    endpoint: &'a Endpoint,
+}
+
+async fn ask(args: &ExplainArgs, config: &Config, endpoint: &Endpoint, caller: Option<&Principal>) -> Answer {
+    let case = Case { policy: Policy::new(&config.grants), caller, endpoint };
+    if args.offline {
+        return offline(&case, config, args.tool.as_deref());
+    }
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return Answer { text: String::new(), exit: code::START };
+    };
+    // What it takes to know the tools is `check`'s to report.
+    let guard = logs::init("off", Some(false));
+    let core = match Core::start(config.clone()) {
+        Ok(core) => core,
+        Err(error) => return Answer { text: format!("{error:#}\n"), exit: code::START },
+    };
+    let answer = tokio::select! {
+        answer = live(&case, &core, args.tool.as_deref()) => answer,
+        () = serve::either(&mut term, &mut int) => Answer { text: String::new(), exit: code::INTERRUPTED },
+    };
+    core.stop().await;
+    drop(guard);
+    answer
+}
+
+/// By the file alone.
+fn offline(case: &Case<'_>, config: &Config, tool: Option<&str>) -> Answer {
+    let Some(tool) = tool else { return case.all(&[]) };
+    let Some((server, native)) = tool.split_once('/') else {
+        return Answer { text: "offline, --tool is SERVER/TOOL\n".to_owned(), exit: code::CONFIG };
+    };
+    let Some(found) = config.servers.iter().find(|found| found.name == server) else {
+        return Answer::no(format!("denied: there is no server {server:?}"));
+    };
+    if !case.endpoint.servers.is_match(server) {
+        return Answer::no(format!("denied: {} does not show server {server:?}", case.endpoint.path));
+    }
+    if !found.tools.admits(native) || found.overrides.get(native).is_some_and(|one| one.disabled) {
+        return Answer::no(format!(
+            "denied: the configuration of server {server:?} hides {native:?} from all"
+        ));
+    }
+    case.one(server, native, &format!("tool {native:?} of server {server:?}"))
+}
+
+/// By what the servers answer.
+async fn live(case: &Case<'_>, core: &Core, tool: Option<&str>) -> Answer {
+    let snapshot: Arc<Snapshot> = core.gateway.snapshot();
+    let Some(endpoint) = snapshot.endpoint(&case.endpoint.path) else {
+        return Answer::no("denied: there is no such endpoint".to_owned());
+    };
+    let (view, missing) = core.gateway.everything(&snapshot, endpoint, Kind::Tools).await;
+    let silent = match &missing[..] {
+        [] => String::new(),
+        some => format!(" (no answer from: {})", some.join(", ")),
+    };
+    let Some(tool) = tool else {
+        let items: Vec<(&str, &str, &str)> = view
+            .items
+            .iter()
+            .map(|route| (&*route.exposed, &*route.shelf.server.name, route.native()))
+            .collect();
+        let mut answer = case.all(&items);
+        if !silent.is_empty() {
+            answer.text += &format!("{}\n", silent.trim_start());
+        }
+        return answer;
+    };
+    let own = || {
+        let (server, native) = tool.split_once('/')?;
+        view.items.iter().find(|route| *route.shelf.server.name == *server && route.native() == native)
+    };
+    match view.named(tool).next().or_else(own) {
+        Some(route) => {
+            let (server, native) = (&*route.shelf.server.name, route.native());
+            let what = format!("tool {:?} (server {server:?}, there {native:?})", route.exposed);
+            case.one(server, native, &what)
+        }
+        None => Answer::no(format!("denied: {} has no tool {tool:?}{silent}", case.endpoint.path)),
+    }
+}
+
+impl Case<'_> {
+    fn question<'q>(&'q self, caller: &'q Principal, target: Option<Target<'q>>) -> Question<'q> {
+        let caller = Caller { claims: &caller.claims, scopes: &caller.scopes };
+        Question { caller, now: SystemTime::now(), endpoint: &self.endpoint.path, target }
+    }
+
+    /// The verdict on one tool.
+    fn one(&self, server: &str, native: &str, what: &str) -> Answer {
+        self.verdict(Some(Target { server, kind: Kind::Tools, native }), what)
+    }
+
+    fn verdict(&self, target: Option<Target<'_>>, what: &str) -> Answer {
+        let path = &self.endpoint.path;
+        let Some(caller) = self.caller else {
+            let text = format!("allowed: {what} on {path}\nwithout [auth] nobody is asked who they are\n");
+            return Answer { text, exit: 0 };
+        };
+        let found = self.policy.explain(self.question(caller, target));
+        let why = match found.decision {
+            Decision::Allowed { grant: None } => {
+                "there is no [[grant]]: every caller may use everything".to_owned()
+            }
+            Decision::Allowed { grant: Some(grant) } => format!("by {}", self.name(grant)),
+            Decision::NeedsScopes { .. } | Decision::Hidden => match found.nearest {
+                None => "there is no grant".to_owned(),
+                Some((grant, lacks)) => {
+                    let lacks: Vec<String> = lacks.iter().map(|lack| format!("\n  - {lack}")).collect();
+                    format!("the nearest is {}, but:{}", self.name(grant), lacks.concat())
+                }
+            },
+        };
+        let (verdict, exit) = match found.decision {
+            Decision::Allowed { .. } => ("allowed", 0),
+            Decision::NeedsScopes { .. } => ("denied, shown in lists", code::FINDINGS),
+            Decision::Hidden => ("denied", code::FINDINGS),
+        };
+        Answer { text: format!("{verdict}: {what} on {path}\n{why}\n"), exit }
+    }
+
+    /// The verdict on there being anything, then each tool (exposed name, server, native name) the caller sees.
+    fn all(&self, tools: &[(&str, &str, &str)]) -> Answer {
+        let mut answer = self.verdict(None, "something");
+        for (exposed, server, native) in tools {
+            let target = Target { server, kind: Kind::Tools, native };
+            let note =
+                match self.caller.map(|caller| self.policy.explain(self.question(caller, Some(target)))) {
+                    None => String::new(),
+                    Some(found) => match found.decision {
+                        Decision::Allowed { grant: None } => String::new(),
+                        Decision::Allowed { grant: Some(grant) } => format!(" by {}", self.name(grant)),
+                        Decision::NeedsScopes { grant } => {
+                            let scopes = self.policy.scopes(grant).join(" ");
+                            format!(" needs the scopes {scopes}, by {}", self.name(grant))
+                        }
+                        Decision::Hidden => continue,
+                    },
+                };
+            answer.text += &format!("  {exposed}{note}\n");
+        }
+        answer
+    }
+
+    fn name(&self, grant: usize) -> String {
+        let place = self.policy.grant(grant).map(|grant| grant.place.as_str()).unwrap_or_default();
+        format!("grant[{grant}] ({place})")
+    }
+}

@@ -1,0 +1,127 @@
+//! From a name or address to what it leads to in the caller's view, and the one place that lets a caller use it.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::record::Record;
+use super::snapshot::{Endpoint, Snapshot};
+use super::view::{self, Route, View};
+use super::{Call, Gateway, GatewayError, Outlet};
+use crate::catalogue::{Published, Shelf};
+use crate::outbound::{Failure, OutboundError};
+use crate::policy::Decision;
+use crate::protocol::method::Kind;
+
+impl Gateway {
+    /// Lets a caller use what it asked for, or not (design §7). Whatever goes on to a server for a caller comes
+    /// through here first: calls, prompts, reads, completions, each retry anew, before the first byte of
+    /// an answer.
+    pub(super) fn admit(
+        &self,
+        call: &Call,
+        decision: Decision,
+        outlet: &Outlet,
+        record: &mut Record,
+    ) -> Result<(), GatewayError> {
+        record.decided(decision);
+        match decision {
+            Decision::Allowed { .. } => {
+                outlet.admitted();
+                Ok(())
+            }
+            Decision::NeedsScopes { grant } => {
+                Err(GatewayError::Scope(call.snapshot.policy.scopes(grant).to_vec()))
+            }
+            // Names of others are not resolved at all, so this is only to be safe.
+            Decision::Hidden => Err(GatewayError::UnknownItem("item")),
+        }
+    }
+
+    /// All an endpoint has, of what is known now; nobody is asked.
+    pub(super) fn known_view(&self, call: &Call, kind: Kind) -> Arc<View> {
+        self.view_now(&call.snapshot, &call.endpoint, kind)
+    }
+
+    /// The same, apart from a call.
+    pub(super) fn view_now(&self, snapshot: &Snapshot, endpoint: &Endpoint, kind: Kind) -> Arc<View> {
+        if let Some(view) = view::current(endpoint, kind) {
+            return view;
+        }
+        let known: Vec<Option<Arc<Published>>> =
+            endpoint.members.iter().map(|shelf| shelf.known(kind)).collect();
+        view::view(snapshot, endpoint, kind, &known, &self.metrics)
+    }
+
+    /// All an endpoint has of a kind, whoever asks, and the servers that did not answer. Servers are asked.
+    pub async fn everything(
+        &self,
+        snapshot: &Snapshot,
+        endpoint: &Endpoint,
+        kind: Kind,
+    ) -> (Arc<View>, Vec<Arc<str>>) {
+        let found = join_all(endpoint.members.iter().map(|shelf| shelf.look_up(kind))).await;
+        let known: Vec<Option<Arc<Published>>> =
+            found.iter().map(|found| found.published().map(Arc::clone)).collect();
+        let silent = endpoint.members.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let missing = silent.map(|(shelf, _)| Arc::clone(&shelf.server.name)).collect();
+        (view::view(snapshot, endpoint, kind, &known, &self.metrics), missing)
+    }
+
+    /// Where an exposed name leads in the caller's view. A name not known yet makes the servers it could belong to
+    /// be asked. Of a name that is another caller's nothing is told, not even by what is done to find out (M-43).
+    pub(super) async fn resolve(
+        &self,
+        call: &Call,
+        kind: Kind,
+        name: &str,
+        record: &mut Record,
+    ) -> Result<Arc<Route>, GatewayError> {
+        if let Some(route) = self.known_view(call, kind).route(name, &call.rights) {
+            return Ok(Arc::clone(route));
+        }
+        let separator = &call.snapshot.config.gateway.separator;
+        let could_own = |shelf: &Arc<Shelf>| {
+            let prefix = &shelf.server.config.prefix;
+            !call.endpoint.config.prefix
+                || prefix.is_empty()
+                || name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with(separator.as_str()))
+        };
+        let mut missing = None;
+        let seen = call.endpoint.seen(&call.rights, std::slice::from_ref(&kind)).filter(|(_, sees)| *sees);
+        for (shelf, _) in seen.filter(|(shelf, _)| could_own(shelf)) {
+            match shelf.known(kind) {
+                Some(known) => {
+                    shelf.refresh_if_older(kind, Some(known.id)).await;
+                }
+                None => missing = missing.or(join_walk(shelf, kind).await),
+            }
+        }
+        let view = self.known_view(call, kind);
+        if let Some(route) = view.route(name, &call.rights) {
+            return Ok(Arc::clone(route));
+        }
+        if let Some(route) = view.named(name).next() {
+            record.concealed(&route.shelf.server.name, Some(route));
+        }
+        match missing {
+            Some(error) => Err(error.into()),
+            None => Err(GatewayError::UnknownItem(match kind {
+                Kind::Tools => "tool",
+                _ => "prompt",
+            })),
+        }
+    }
+}
+
+/// Waits for the first walk of a server of which nothing is known; the error if it brings nothing.
+pub(super) async fn join_walk(shelf: &Arc<Shelf>, kind: Kind) -> Option<OutboundError> {
+    let limit = shelf.server.config.list_timeout;
+    let failed = |failure| OutboundError::new(Arc::clone(&shelf.server.name), failure, false);
+    match tokio::time::timeout(limit, shelf.refresh(kind)).await {
+        Ok(Some(Ok(_))) => None,
+        Ok(Some(Err(error))) => Some(OutboundError { sent: false, ..error }),
+        Ok(None) => Some(failed(Failure::Unavailable("stopping".to_owned()))),
+        Err(_) => Some(failed(Failure::Timeout(limit))),
+    }
+}

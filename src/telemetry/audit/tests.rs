@@ -1,0 +1,156 @@
+//! The audit log: lines whole and in order, rotation, loss that is counted.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn entry(request: u64) -> Entry {
+    Entry {
+        at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_785_000_000_250),
+        request,
+        caller: Caller {
+            principal: Arc::from("sub:abc"),
+            issuer: Arc::from("https://id.example"),
+            subject: Arc::from("alice"),
+            client: Some(Arc::from("app")),
+        },
+        endpoint: "/mcp".to_owned(),
+        method: "tools/call",
+        server: Some(Arc::from("git")),
+        item: Some(("tool", "git_get".to_owned())),
+        native: Some("get".to_owned()),
+        grant: Some(2),
+        scopes: Vec::new(),
+        outcome: Outcome::Ok,
+        took: Duration::from_micros(1500),
+        request_bytes: 100,
+        result_bytes: Some(7),
+        trace: None,
+    }
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    assert!(text.is_empty() || text.ends_with('\n'), "{text}");
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn counter() -> IntCounter {
+    IntCounter::new("dropped", "for a test").unwrap()
+}
+
+fn log(path: &Path, dropped: &IntCounter) -> (Audit, Writer) {
+    Audit::open(Target::Path(path.to_path_buf()), dropped).unwrap()
+}
+
+#[test]
+fn a_line_says_who_what_and_how_it_ended() {
+    let mut batch = Vec::new();
+    let mut denied = entry(8);
+    denied.outcome = Outcome::Denied;
+    denied.scopes = vec!["w".to_owned()];
+    denied.item = Some(("uri", "x://\"\n".to_owned()));
+    (denied.native, denied.result_bytes, denied.trace) = (None, None, Some("ab".to_owned()));
+    denied.caller.client = None;
+    assert!(line(&entry(7), &mut batch) && line(&denied, &mut batch));
+    let text = String::from_utf8(batch).unwrap();
+    let values: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let first = json!({
+        "time": "2026-07-25T17:20:00.25Z", "request": 7, "principal": "sub:abc", "issuer": "https://id.example",
+        "subject": "alice", "client": "app", "endpoint": "/mcp", "method": "tools/call", "server": "git",
+        "tool": "git_get", "native": "get", "grant": 2, "outcome": "ok", "millis": 1.5,
+        "request_bytes": 100, "result_bytes": 7,
+    });
+    let second = json!({
+        "time": "2026-07-25T17:20:00.25Z", "request": 8, "principal": "sub:abc", "issuer": "https://id.example",
+        "subject": "alice", "endpoint": "/mcp", "method": "tools/call", "server": "git", "uri": "x://\"\n",
+        "grant": 2, "scopes": ["w"], "outcome": "denied", "millis": 1.5, "request_bytes": 100, "trace": "ab",
+    });
+    assert_eq!(values, [first, second]);
+}
+
+#[tokio::test]
+async fn closing_writes_everything_handed_over_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    fs::write(&path, "{\"old\":1}\n").unwrap();
+    let dropped = counter();
+    let (audit, writer) = log(&path, &dropped);
+    for request in 0..1000 {
+        audit.write(entry(request));
+    }
+    #[allow(clippy::disallowed_methods, reason = "tests own their threads")]
+    let thread = std::thread::spawn(move || writer.run());
+    audit.close().await;
+    thread.join().unwrap();
+    let lines = lines(&path);
+    assert_eq!(lines[0], json!({ "old": 1 }), "it is appended to");
+    let requests: Vec<u64> = lines[1..].iter().map(|line| line["request"].as_u64().unwrap()).collect();
+    assert_eq!(requests, (0..1000).collect::<Vec<_>>());
+    assert_eq!(dropped.get(), 0);
+    // Whoever comes too late is counted.
+    audit.write(entry(1));
+    assert_eq!(dropped.get(), 1);
+    audit.close().await;
+}
+
+#[test]
+fn what_does_not_fit_is_dropped_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let dropped = counter();
+    let (audit, writer) = log(&path, &dropped);
+    for request in 0..QUEUE as u64 + 5 {
+        audit.write(entry(request));
+    }
+    assert_eq!(dropped.get(), 5);
+    drop(audit);
+    writer.run();
+    assert_eq!(lines(&path).len(), QUEUE);
+}
+
+#[test]
+fn a_renamed_or_removed_file_is_opened_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, old) = (folder.path().join("audit.jsonl"), folder.path().join("audit.jsonl.1"));
+    let mut sink = Sink::open(Target::Path(path.clone())).unwrap();
+    assert!(sink.write_after(b"1\n", Duration::ZERO));
+    fs::rename(&path, &old).unwrap();
+    // Not looked at yet: the line is in the old file, not lost.
+    assert!(sink.write_after(b"2\n", Duration::from_secs(3600)));
+    assert!(sink.write_after(b"3\n", Duration::ZERO));
+    assert_eq!(fs::read_to_string(&old).unwrap(), "1\n2\n");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "3\n");
+    fs::remove_file(&path).unwrap();
+    assert!(sink.write_after(b"4\n", Duration::ZERO));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "4\n");
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let path = inner.join("audit.jsonl");
+    let mut sink = Sink::open(Target::Path(path.clone())).unwrap();
+    fs::remove_dir_all(&inner).unwrap();
+    assert!(!sink.write_after(b"1\n", Duration::ZERO));
+    assert!(!sink.write_after(b"2\n", Duration::from_secs(3600)), "without a file it is looked for at once");
+    fs::create_dir(&inner).unwrap();
+    assert!(sink.write_after(b"3\n", Duration::from_secs(3600)));
+    assert!(fs::read_to_string(&path).unwrap().ends_with("3\n"));
+    assert!(Audit::open(Target::Path(folder.path().join("none/audit")), &counter()).is_err());
+}
+
+#[test]
+fn only_its_owner_may_read_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let _log = log(&path, &counter());
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
