@@ -120,54 +120,6 @@ async fn s_31_one_stream_a_server_reaches_every_client() {
     gateway.metric_becomes("gatehouse_listen_streams", &[], 0.0).await;
 }
 
-/// Covers: L-24: what is told is true: 200 times a change, its notice, and a list that is never the old one.
-#[tokio::test(flavor = "multi_thread")]
-async fn l_24_no_list_after_a_notice_is_old() {
-    let (server, mut streams) = telling("m", &["t0"]).await;
-    let gateway = Setup::new().http("m", &server.url(), "").start().await;
-    let feed = Feed::accept(streams.next().await);
-    let mut connection = gateway.connect().await;
-    eventually("the first list", async || names(&mut connection, "tools/list").await == ["m_t0"]).await;
-    for round in 1..=200 {
-        // A new client each time: the notices of one are half a second apart.
-        let mut client = Stream::open(&gateway, "1", TOOLS).await;
-        let name = format!("t{round}");
-        server.offer(Offer::tools(&[&name]));
-        feed.changed("tools");
-        assert_eq!(client.notice().await, "tools");
-        assert_eq!(names(&mut connection, "tools/list").await, [format!("m_{name}")]);
-    }
-    // Where nobody listens, the notice is heard as well.
-    server.offer(Offer::tools(&["last"]));
-    feed.changed("tools");
-    eventually("the last list", async || names(&mut connection, "tools/list").await == ["m_last"]).await;
-    assert_eq!(server.requests("subscriptions/listen").len(), 1);
-}
-
-/// Covers: S-22, S-23, S-40: after an end of any kind the stream is opened again, and what was missed is told; what
-/// was not missed is not.
-#[tokio::test(flavor = "multi_thread")]
-async fn s_23_what_was_missed_is_found_out() {
-    let (server, mut streams) = telling("m", &["a"]).await;
-    let gateway = Setup::new().http("m", &server.url(), "").start().await;
-    let feed = Feed::accept(streams.next().await);
-    eventually("the first list", async || tools(&gateway).await == ["m_a"]).await;
-    let mut client = Stream::open(&gateway, "1", ALL).await;
-    // Nothing was missed.
-    feed.cut();
-    let feed = Feed::accept(streams.next().await);
-    // Something was, during the gap.
-    server.offer(Offer::tools(&["a", "b"]));
-    feed.end();
-    let feed = Feed::accept(streams.next().await);
-    assert_eq!(client.notice().await, "tools");
-    assert_eq!(tools(&gateway).await, ["m_a", "m_b"]);
-    feed.changed("prompts");
-    drop(feed);
-    let _feed = Feed::accept(streams.next().await);
-    tokio::join!(gateway.stop(), client.end_without_notice());
-}
-
 /// Covers: S-22, S-23: the same when a child ends and is started again.
 #[tokio::test(flavor = "multi_thread")]
 async fn s_22_a_child_is_listened_to_again() {
@@ -187,10 +139,12 @@ async fn s_22_a_child_is_listened_to_again() {
     assert_eq!(client.notice().await, "tools");
 }
 
+type Refusal = (&'static str, fn() -> Answer);
+
 /// Covers: F-008, S-22, S-53: no stream, a stream that ends at once, and every refusal: no loop, and no notice.
 #[tokio::test(flavor = "multi_thread")]
 async fn f_008_servers_without_a_stream_cause_no_loop() {
-    const REFUSALS: &[(&str, fn() -> Answer)] = &[
+    const REFUSALS: &[Refusal] = &[
         ("a405", || Answer::new(405, "", "")),
         ("a404", || Answer::new(400, "text/plain", "no")),
         ("ok", || Answer::new(200, "application/json", "{}")),
@@ -264,4 +218,51 @@ async fn s_24_only_what_is_ours_counts() {
     assert_eq!(gateway.metric("gatehouse_server_violations_total", &labels).await, 4.0);
     let labels = [("server", "m"), ("kind", "request")];
     assert_eq!(gateway.metric("gatehouse_server_violations_total", &labels).await, 1.0);
+}
+
+/// Covers: S-36, F-062: a burst is told once or twice, and what is listed after the last notice is the final state.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_062_bursts_are_coalesced() {
+    let mut setup = Setup::new();
+    let mut servers = Vec::new();
+    for at in 0..8 {
+        let name = format!("s{at}");
+        let server = Server::modern(&name, Offer::tools(&["t"])).await;
+        declare(&server, TELLS);
+        let streams = server.hold("subscriptions/listen");
+        setup = setup.http(&name, &server.url(), "");
+        servers.push((server, streams));
+    }
+    let gateway = setup.start().await;
+    let mut feeds = Vec::new();
+    for (_, streams) in &mut servers {
+        feeds.push(Feed::accept(streams.next().await));
+    }
+    eventually("all lists", async || names(&mut gateway.connect().await, "tools/list").await.len() == 8)
+        .await;
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        clients.push(Stream::open(&gateway, "1", r#"{"toolsListChanged":true}"#).await);
+    }
+    let began = std::time::Instant::now();
+    for round in 0..10 {
+        for ((server, _), feed) in servers.iter().zip(&feeds) {
+            server.offer(Offer::tools(&[&format!("t{round}"), "t"]));
+            feed.changed("tools");
+        }
+    }
+    let end: Vec<String> = (0..8).flat_map(|at| [format!("s{at}_t9"), format!("s{at}_t")]).collect();
+    for client in &mut clients {
+        client.notice().await;
+    }
+    let mut connection = gateway.connect().await;
+    eventually("the final state", async || names(&mut connection, "tools/list").await == end).await;
+    let settled = began.elapsed();
+    let labels = [("direction", "out")];
+    let told = gateway.metric("gatehouse_list_changed_total", &labels).await / clients.len() as f64;
+    // 80 changes: at most one notice in half a second.
+    let most = settled.as_secs_f64() / 0.5 + 2.0;
+    assert!((1.0..=most).contains(&told), "{told} notices a client in {settled:?}");
+    let ends = futures_util::future::join_all(clients.into_iter().map(Stream::end));
+    tokio::join!(gateway.stop(), ends);
 }
