@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::along::{forwarded, on_behalf};
 use super::error::{failure_outcome, sentence};
+use super::read::keep;
 use super::record::Record;
 use super::relay::{self, Relay};
 use super::state::Bound;
@@ -15,7 +16,6 @@ use super::view::Route;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
 use crate::catalogue::bindings::ParamError;
-use crate::catalogue::hints::Scope;
 use crate::catalogue::reads::Kept;
 use crate::outbound::{Failure, Hop, Message, Request, Retry, Server};
 use crate::policy::Decision;
@@ -219,13 +219,8 @@ impl Gateway {
                 Message::Result { body, result, .. } => {
                     let relayed = relay.result(&body, result)?;
                     record.outcome(relayed.outcome);
-                    if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
-                        let mut kept = Kept { body, result, received: Instant::now(), hints };
-                        // Read as one caller, it is that caller's, whatever the server says of others.
-                        if errand.server.config.credentials.is_per_user() {
-                            kept.hints.scope = Scope::Private;
-                        }
-                        shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
+                    if let Some(hints) = relayed.hints {
+                        keep(call, &errand, Kept { body, result, received: Instant::now(), hints });
                     }
                     return Ok(relayed.parts);
                 }

@@ -11,6 +11,8 @@ use super::resolve::join_walk;
 use super::state::Bound;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
+use crate::catalogue::hints::Scope;
+use crate::catalogue::reads::Kept;
 use crate::outbound::{OutboundError, Request};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
@@ -167,6 +169,16 @@ fn interface_owner(among: &[&Arc<Shelf>], uri: &str) -> Option<Arc<Shelf>> {
         tools.is_some_and(|tools| tools.items.iter().any(|item| item.ui.as_deref() == Some(uri)))
     };
     among.iter().find(shows).map(|shelf| Arc::clone(shelf))
+}
+
+/// Keeps what was read, where the errand says so.
+pub(super) fn keep(call: &Call, errand: &Errand<'_>, mut kept: Kept) {
+    let Some((shelf, epoch)) = errand.keep else { return };
+    // Read as one caller, it is that caller's, whatever the server says of others.
+    if errand.server.config.credentials.is_per_user() {
+        kept.hints.scope = Scope::Private;
+    }
+    shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
 }
 
 /// The first template with a literal scheme and authority that the URI begins with.
