@@ -297,7 +297,7 @@ async fn a_46_exchanged_tokens_are_never_shared() {
     // Nobody without a token of that issuer is presented as anybody.
     failed(&gateway.send(with(call_t(), "a-long-and-random-key")).await);
     assert_eq!(server.requests("tools/call").len(), 40);
-    let sent: Vec<u8> = server.seen().iter().flat_map(|seen| whole(seen)).collect();
+    let sent: Vec<u8> = server.seen().iter().flat_map(whole).collect();
     let sent = String::from_utf8_lossy(&sent).into_owned();
     assert!(sent.contains("Bearer own"), "lists belong to nobody");
     let log = gateway.stop().await;
