@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::along::{forwarded, on_behalf};
 use super::error::{failure_outcome, sentence};
+use super::read::keep;
 use super::record::Record;
 use super::relay::{self, Relay};
 use super::state::Bound;
@@ -175,6 +177,8 @@ impl Gateway {
             hop,
             name: None,
             param_headers: Vec::new(),
+            forwarded: forwarded(call, bound.server),
+            caller: bound.server.credentials.is_per_user().then(|| Arc::new(on_behalf(call))),
         })
     }
 
@@ -215,9 +219,8 @@ impl Gateway {
                 Message::Result { body, result, .. } => {
                     let relayed = relay.result(&body, result)?;
                     record.outcome(relayed.outcome);
-                    if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
-                        let kept = Kept { body, result, received: Instant::now(), hints };
-                        shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
+                    if let Some(hints) = relayed.hints {
+                        keep(call, &errand, Kept { body, result, received: Instant::now(), hints });
                     }
                     return Ok(relayed.parts);
                 }

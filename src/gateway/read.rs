@@ -11,6 +11,8 @@ use super::resolve::join_walk;
 use super::state::Bound;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
+use crate::catalogue::hints::Scope;
+use crate::catalogue::reads::Kept;
 use crate::outbound::{OutboundError, Request};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
@@ -35,7 +37,8 @@ impl Gateway {
         let decision = call.snapshot.decide_uri(&call.rights, &shelf, &uri);
         self.admit(call, decision, outlet, record)?;
         let bound = Bound { call, server: &server.config, name: &uri, arguments: None };
-        let keep = !is_retry(call);
+        // Headers that go along may ask for another answer.
+        let keep = !is_retry(call) && server.config.forward_headers.is_empty();
         if let Some(kept) = shelf.reads.get(&call.principal.id, &uri).filter(|_| keep) {
             self.metrics.cache("reads", "hit");
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
@@ -166,6 +169,16 @@ fn interface_owner(among: &[&Arc<Shelf>], uri: &str) -> Option<Arc<Shelf>> {
         tools.is_some_and(|tools| tools.items.iter().any(|item| item.ui.as_deref() == Some(uri)))
     };
     among.iter().find(shows).map(|shelf| Arc::clone(shelf))
+}
+
+/// Keeps what was read, where the errand says so.
+pub(super) fn keep(call: &Call, errand: &Errand<'_>, mut kept: Kept) {
+    let Some((shelf, epoch)) = errand.keep else { return };
+    // Read as one caller, it is that caller's, whatever the server says of others.
+    if errand.server.config.credentials.is_per_user() {
+        kept.hints.scope = Scope::Private;
+    }
+    shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
 }
 
 /// The first template with a literal scheme and authority that the URI begins with.

@@ -13,7 +13,8 @@ use super::error::Refusal;
 use super::layers::observe::RequestId;
 use super::respond::{self, empty};
 use super::{Door, accept, body, modern};
-use crate::auth::Principal;
+use crate::auth::{CallerToken, Principal};
+use crate::config::Secret;
 use crate::gateway::{Endpoint, Snapshot};
 use crate::protocol::envelope::{Envelope, Limits, MessageKind};
 use crate::protocol::header as mcp;
@@ -29,6 +30,7 @@ pub(super) struct Arrival {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) principal: Arc<Principal>,
+    pub(super) token: Option<Secret>,
     /// The number of the HTTP request.
     pub(super) request: u64,
     pub(super) at: Instant,
@@ -60,8 +62,10 @@ pub(super) async fn serve(State(door): State<Arc<Door>>, request: Request<Body>)
             return respond::refuse(&Refusal::from(&error), error.id.as_ref());
         }
     };
+    let token = head.extensions.remove::<CallerToken>().map(|token| token.0);
     let request = head.extensions.get::<RequestId>().map_or(0, |id| id.0);
-    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, request, at };
+    let arrival =
+        Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, token, request, at };
     match arrival.envelope.kind {
         MessageKind::Response => {
             // Only legacy clients answer requests; a modern server sends none (H-10).

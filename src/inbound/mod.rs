@@ -84,6 +84,8 @@ pub fn router(door: Arc<Door>) -> Router {
         .layer(from_fn_with_state(Arc::clone(&door), layers::cors::allow))
         // Host and Origin: before anything else is learnt (H-03, H-04, A-66).
         .layer(from_fn_with_state(Arc::clone(&door), layers::origin::check))
+        // What a refusal left unread must not cost the client its next request.
+        .layer(from_fn_with_state(Arc::clone(&door), layers::unread::read_away))
         // A panic in one request is that request's 500, never a dead gateway.
         .layer(CatchPanicLayer::custom(panics))
         // Outermost, so that every answer has a request id and every log line of a request names it.

@@ -293,7 +293,10 @@ impl Server {
                 Ok(wire) => wire,
                 Err((failure, sent)) => {
                     guard.disarm();
-                    self.contact(false);
+                    // Without a token nobody knocked.
+                    if !matches!(failure, Failure::NoToken(_)) {
+                        self.contact(false);
+                    }
                     return Err(self.error(failure, sent));
                 }
             };
@@ -315,7 +318,7 @@ impl Server {
         request: &Request,
         id: u64,
     ) -> Result<Wire, (Failure, bool)> {
-        let (headers, body): (HeaderMap, Parts) = match &peer.session {
+        let (mut headers, body): (HeaderMap, Parts) = match &peer.session {
             Some(session) => (legacy::headers(session), legacy::body(request, id)),
             None => (
                 modern::headers(request, &peer.version),
@@ -323,7 +326,12 @@ impl Server {
             ),
         };
         match (&self.transport, &peer.connection) {
-            (Transport::Http(link), _) => link.post(headers, body).await.map(Wire::http),
+            (Transport::Http(link), _) => {
+                for (name, value) in &request.forwarded {
+                    headers.append(name.clone(), value.clone());
+                }
+                link.post_for(request.caller.as_deref(), headers, body).await.map(Wire::http)
+            }
             (Transport::Stdio(_), Some(connection)) => {
                 let inbox = connection.open(id);
                 let failed = |_| (Failure::Exited, false);

@@ -6,6 +6,7 @@
 #![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
 mod allowed;
+mod answers;
 mod audit;
 mod auth;
 mod bounds;
@@ -19,6 +20,7 @@ mod changes_legacy;
 mod changes_topics;
 mod check;
 mod completion;
+mod credentials;
 mod crowd;
 mod door;
 mod downstream;
@@ -33,6 +35,8 @@ mod legacy_http;
 mod lists;
 mod many;
 mod names;
+mod network;
+mod owners;
 mod pages;
 mod paging_out;
 mod params;
@@ -45,3 +49,4 @@ mod streams;
 mod support;
 mod tasks_ext;
 mod timeouts;
+mod watch;

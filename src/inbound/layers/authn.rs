@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderValue, header};
 
-use crate::auth::{Authenticator, Principal, Rejection, insufficient_scope};
+use crate::auth::{Authenticator, Principal, Rejection, caller_token, insufficient_scope};
 use crate::gateway::Endpoint;
 use crate::inbound::respond::empty;
 use crate::inbound::{Door, well_known};
@@ -35,6 +35,11 @@ pub(in crate::inbound) async fn check(
             }
         }
     };
+    // Kept only where it is to be exchanged, in a form that cannot be printed.
+    let exchanged = endpoint.members.iter().any(|shelf| shelf.server.config.credentials.is_per_user());
+    if exchanged && let Some(token) = caller_token(request.headers()) {
+        request.extensions_mut().insert(token);
+    }
     drop(snapshot);
     request.extensions_mut().insert(principal);
     // Whatever reads headers from here on, a credential is not among them.

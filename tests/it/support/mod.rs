@@ -17,6 +17,8 @@ pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
 pub(crate) mod tcp;
+pub(crate) mod tls;
+pub(crate) mod token_server;
 pub(crate) mod wire;
 
 use std::future::Future;
