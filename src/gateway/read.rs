@@ -34,7 +34,7 @@ impl Gateway {
         }
         let (_, uri) = text_param(call, "uri")?;
         match self.recorded_owner(call, &uri, record).await {
-            Ok(shelf) => self.read_from(call, &shelf, &uri, outlet, record).await,
+            Ok(shelf) => self.read_from(call, (&shelf, &uri), outlet, record).await,
             Err(GatewayError::UnknownResource(_)) => self.probe(call, &uri, outlet, record).await,
             Err(error) => Err(error),
         }
@@ -56,7 +56,7 @@ impl Gateway {
                 && call.snapshot.decide_uri(&call.rights, shelf, uri) != Decision::Hidden
         };
         for shelf in call.endpoint.members.iter().filter(enlisted) {
-            match Box::pin(self.read_from(call, shelf, uri, outlet, record)).await {
+            match Box::pin(self.read_from(call, (shelf, uri), outlet, record)).await {
                 Err(GatewayError::UnknownResource(_)) => {}
                 Err(GatewayError::Relayed(error)) if error.code == code::INVALID_PARAMS => {}
                 answer => {
@@ -71,8 +71,7 @@ impl Gateway {
     async fn read_from(
         &self,
         call: &Call,
-        shelf: &Arc<Shelf>,
-        uri: &str,
+        (shelf, uri): (&Arc<Shelf>, &str),
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
