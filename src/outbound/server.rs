@@ -258,11 +258,10 @@ impl Server {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);
         }
-        let _place = Waiting::enter(&self.waiting);
-        if self.waiting.load(Ordering::Relaxed) > self.config.queue {
+        let Some(_place) = Waiting::enter(&self.waiting, self.config.queue) else {
             self.metrics.limited("queue");
             return Err(self.error(Failure::Busy, false));
-        }
+        };
         match tokio::time::timeout(limit, Arc::clone(&self.permits).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => {
@@ -382,9 +381,10 @@ impl Server {
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
+    /// Looked at and taken in one step: of two who come at once for the last place, one gets it.
+    fn enter(count: &'a AtomicUsize, most: usize) -> Option<Self> {
+        let taken = |places: usize| (places < most).then_some(places + 1);
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok().map(|_| Self(count))
     }
 }
 
