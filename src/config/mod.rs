@@ -192,6 +192,8 @@ pub struct Server {
     pub resources: Filter,
     /// `resources.uris`: globs of URIs this server owns.
     pub resource_uris: Globs,
+    /// `resources.probe`: asked for URIs that nobody is known to own.
+    pub resources_probe: bool,
     /// `tools.override.NAME`
     pub overrides: BTreeMap<String, Override>,
     /// `[server.credentials]`

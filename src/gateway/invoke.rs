@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::along::{forwarded, on_behalf};
@@ -219,6 +220,7 @@ impl Gateway {
                 Message::Result { body, result, .. } => {
                     let relayed = relay.result(&body, result)?;
                     record.outcome(relayed.outcome);
+                    self.note_links(call, errand.server, &body, result);
                     if let Some(hints) = relayed.hints {
                         keep(call, &errand, Kept { body, result, received: Instant::now(), hints });
                     }
@@ -226,6 +228,16 @@ impl Gateway {
                 }
                 Message::Error(error) => return Err(relay.error(error, &errand.server.config)),
             }
+        }
+    }
+
+    /// Resources that a tool or prompt points to become readable for this caller (design §4).
+    fn note_links(&self, call: &Call, server: &Server, body: &Bytes, result: Span) {
+        let several = call.endpoint.config.prefix;
+        if several && matches!(call.method, Method::ToolsCall | Method::PromptsGet) {
+            // Relayed just now, so it is text.
+            let text = std::str::from_utf8(body).unwrap_or_default();
+            self.links.note(&call.principal.id, &server.name, text, result);
         }
     }
 

@@ -14,6 +14,7 @@ mod digest;
 mod discover;
 pub mod error;
 mod invoke;
+mod links;
 mod list;
 mod listen;
 pub mod names;
@@ -139,6 +140,7 @@ pub struct Gateway {
     sealer: Sealer,
     audit: Option<Audit>,
     streams: Arc<listen::Streams>,
+    links: links::Links,
     drain: CancellationToken,
 }
 
@@ -159,6 +161,7 @@ impl Gateway {
             sealer,
             audit: None,
             streams: Arc::default(),
+            links: links::Links::default(),
             drain: CancellationToken::new(),
         }
     }

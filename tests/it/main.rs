@@ -32,6 +32,7 @@ mod headers;
 mod hostile;
 mod isolation;
 mod legacy_http;
+mod links;
 mod lists;
 mod many;
 mod names;

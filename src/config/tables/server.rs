@@ -73,8 +73,10 @@ struct Head {
 fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     let protocols = &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];
     let probe = if table.has("command") { STDIO_PROBE_TIMEOUT } else { HTTP_PROBE_TIMEOUT };
-    let (resources, resource_uris) =
-        table.inner("resources", |resources| (filter(resources), resources.or("uris", globs, Globs::none())));
+    let (resources, resource_uris, resources_probe) = table.inner("resources", |resources| {
+        let uris = resources.or("uris", globs, Globs::none());
+        (filter(resources), uris, resources.or("probe", boolean, false))
+    });
     let seconds = Duration::from_secs;
     // Every key is read before the first `?`, so that one problem does not hide another.
     let server = |name: String, target: Target, credentials: Credentials| Server {
@@ -103,6 +105,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         prompts: table.inner("prompts", filter),
         resources,
         resource_uris,
+        resources_probe,
         overrides: head.overrides,
         credentials,
         forward_headers: table.or(
