@@ -26,7 +26,8 @@
 //!
 //! `inbound` layers ([`inbound::service`] lists them) → `inbound/endpoint` parses the message once →
 //! `inbound/modern` holds headers against the body and builds a [`gateway::Call`] → [`gateway::Gateway::handle`]
-//! opens the record → `gateway/invoke`: resolve the name, check `Mcp-Param-*`, prepare the edits →
+//! opens the record → `gateway/invoke`: resolve the name in the caller's view, check `Mcp-Param-*`, admit by
+//! the grants ([`policy`]), prepare the edits →
 //! [`outbound::Server::call`]: permit, peer, dialect → `outbound/link`: bytes out, messages back →
 //! [`outbound::Exchange`] keeps the deadlines → `gateway/relay` splices what belongs to the hop → `inbound/respond`
 //! writes JSON or events. Dropping any of it cancels the call at its server.

@@ -55,7 +55,9 @@ stage_nextest() {
 
 stage_sdk() {
   installed
-  "$CACHE/venv/bin/python" tests/sdk/run.py
+  local failed=0 script
+  for script in run changes auth; do "$CACHE/venv/bin/python" "tests/sdk/$script.py" || failed=1; done
+  return $failed
 }
 
 stage_conformance() {

@@ -51,6 +51,8 @@ fn request(body: &Bytes) -> Request {
         hop: Hop { capabilities: r#"{"elicitation":{}}"#.to_owned(), ..Hop::default() },
         name: Request::name_value("tool_0000"),
         param_headers: Vec::new(),
+        forwarded: Vec::new(),
+        caller: None,
     }
 }
 

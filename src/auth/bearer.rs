@@ -4,6 +4,7 @@ use http::{HeaderMap, header};
 use url::form_urlencoded;
 
 use super::rejection::Reason;
+use crate::config::Secret;
 
 /// Tokens with many groups have some kilobytes; nothing longer is looked at.
 const MOST: usize = 12 * 1024;
@@ -31,6 +32,15 @@ pub(super) fn bearer<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<
         return Err(Reason::Oversized);
     }
     if is_b64token(token) { Ok(token) } else { Err(Reason::Malformed) }
+}
+
+/// A caller's token on its way back to its issuer. Cannot be printed.
+#[derive(Debug, Clone)]
+pub struct CallerToken(pub Secret);
+
+/// The token of a request that has been let in by it.
+pub fn caller_token(headers: &HeaderMap) -> Option<CallerToken> {
+    bearer(headers, None).ok().map(|token| CallerToken(Secret::new(token)))
 }
 
 fn is_token((name, _): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)) -> bool {

@@ -1,4 +1,5 @@
-//! Who is calling: a credential in, a [`Principal`] or a [`Rejection`] out. The token itself stays here.
+//! Who is calling: a credential in, a [`Principal`] or a [`Rejection`] out. The token itself stays here,
+//! except as a [`CallerToken`] on its way back to its own issuer.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,6 +28,7 @@ mod rejection;
 #[cfg(test)]
 mod tests;
 
+pub use bearer::{CallerToken, caller_token};
 pub use principal::Principal;
 pub use rejection::{Reason, Rejection, insufficient_scope};
 

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::telemetry::logs;
 
 mod endpoints;
+mod grants;
 mod live;
 pub mod report;
 mod servers;
@@ -115,6 +116,10 @@ async fn either(term: &mut Signal, int: &mut Signal) {
 
 /// What there is to say of servers and endpoints; `None`: nobody was asked.
 fn fill(report: &mut Report, config: &Config, contacts: Option<&[Contact]>) {
+    report
+        .config
+        .warnings
+        .extend(contacts.map(|contacts| grants::doubts(config, contacts)).unwrap_or_default());
     let servers = config.servers.iter().enumerate();
     report.servers = servers
         .map(|(index, server)| match contacts.and_then(|contacts| contacts.get(index)) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::problem::Place;
 use super::read::{Reading, Text};
-use super::tables::{EndpointEntry, Sections, ServerEntry, default_endpoint, name_fault};
+use super::tables::{EndpointEntry, Sections, ServerEntry, default_endpoint, is_insecure, name_fault};
 use super::{Auth, Endpoint, Gateway};
 
 /// Letters of a name that must be left beside the prefix: one, and the hash tail of nine.
@@ -27,6 +27,35 @@ pub(super) fn across(reading: &Reading<'_>, all: &Sections, gateway: &Gateway) {
     }
     if !gateway.allow_clashes {
         clashes(reading, all, gateway);
+    }
+    for server in &all.servers {
+        issuers(reading, all.auth.as_ref().map(|(auth, _)| auth), server);
+    }
+}
+
+/// A caller's token goes to its own issuer only, and secrets not over the open network.
+fn issuers(reading: &Reading<'_>, auth: Option<&Auth>, entry: &ServerEntry) {
+    let Some(server) = &entry.server else { return };
+    let Some(client) = server.credentials.client() else { return };
+    let ours = |issuer: &str| auth.is_some_and(|auth| auth.issuers.iter().any(|one| one.issuer == issuer));
+    // A file that could not be read might have held it.
+    if server.credentials.is_per_user()
+        && !reading.is_incomplete()
+        && client.issuer.as_deref().is_some_and(|issuer| !ours(issuer))
+    {
+        let message =
+            "is no [[auth.issuer]]: callers' tokens are exchanged only at the issuer they come from";
+        reading.report(&entry.issuer_at, message, "spell it as there, letter by letter");
+    }
+    if auth.is_some_and(|auth| auth.allow_insecure_http) {
+        return;
+    }
+    let issuer = client.issuer.as_deref().filter(|_| client.token_url.is_none());
+    let issuer = issuer.and_then(|issuer| url::Url::parse(issuer).ok());
+    let urls = [(issuer.as_ref(), &entry.issuer_at), (client.token_url.as_ref(), &entry.token_url_at)];
+    for (_, place) in urls.iter().filter(|(url, _)| url.is_some_and(is_insecure)) {
+        let help = "https, or http to 127.0.0.1 or [::1]; else `auth.allow_insecure_http = true`";
+        reading.report(place, "whoever is on the way could read secrets and tokens", help);
     }
 }
 

@@ -11,7 +11,7 @@ use super::problem::{Place, Problems};
 use super::read::{File, Reading, Text};
 use super::tables::{self, Sections};
 use super::tree::Table;
-use super::{Config, check, include, read};
+use super::{Config, Server, check, include, read};
 
 /// The name of a configuration that is not a file, for messages.
 const UNNAMED: &str = "gatehouse.toml";
@@ -87,10 +87,13 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     if endpoints.is_empty() {
         endpoints.push(tables::default_endpoint());
     }
-    let servers =
+    let mut servers: Vec<Server> =
         all.servers.into_iter().filter(|entry| entry.enabled).filter_map(|entry| entry.server).collect();
     let grants = all.grants.into_iter().filter_map(|entry| entry.grant).collect();
     let auth = all.auth.map(|(auth, _)| auth);
+    if auth.as_ref().is_some_and(|auth| auth.allow_insecure_http) {
+        servers.iter_mut().for_each(|server| server.credentials.unguard());
+    }
     Ok(Config { gateway, endpoints, servers, auth, grants, audit, telemetry })
 }
 

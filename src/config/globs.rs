@@ -6,6 +6,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 #[derive(Debug, Clone)]
 pub struct Globs {
     patterns: Vec<String>,
+    /// One of them is `*`: the most frequent set by far, and it needs no look at the text.
+    all: bool,
     set: GlobSet,
 }
 
@@ -16,12 +18,13 @@ impl Globs {
         for pattern in &patterns {
             builder.add(GlobBuilder::new(pattern).literal_separator(false).build()?);
         }
-        Ok(Self { set: builder.build()?, patterns })
+        let all = patterns.iter().any(|pattern| pattern == "*");
+        Ok(Self { set: builder.build()?, all, patterns })
     }
 
     /// Matches nothing.
     pub fn none() -> Self {
-        Self { patterns: Vec::new(), set: GlobSet::empty() }
+        Self { patterns: Vec::new(), all: false, set: GlobSet::empty() }
     }
 
     /// Matches everything, as `["*"]`.
@@ -32,7 +35,7 @@ impl Globs {
 
     /// Whether any pattern matches.
     pub fn is_match(&self, text: &str) -> bool {
-        self.set.is_match(text)
+        self.all || self.set.is_match(text)
     }
 
     /// The patterns as written.

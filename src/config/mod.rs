@@ -14,6 +14,7 @@ use crate::protocol::method::Kind;
 pub mod audit;
 pub mod auth;
 mod check;
+pub mod credentials;
 mod expand;
 mod file;
 pub mod globs;
@@ -23,6 +24,7 @@ mod packages;
 mod problem;
 mod read;
 pub mod secret;
+pub mod signing;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -33,6 +35,7 @@ mod warnings;
 
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
+pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use globs::Globs;
 pub use grant::Grant;
 pub use problem::{Problem, Problems};
@@ -189,10 +192,14 @@ pub struct Server {
     pub resources: Filter,
     /// `resources.uris`: globs of URIs this server owns.
     pub resource_uris: Globs,
+    /// `resources.probe`: asked for URIs that nobody is known to own.
+    pub resources_probe: bool,
     /// `tools.override.NAME`
     pub overrides: BTreeMap<String, Override>,
     /// `[server.credentials]`
     pub credentials: Credentials,
+    /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
+    pub forward_headers: Vec<http::HeaderName>,
 }
 
 impl Server {
@@ -316,24 +323,6 @@ pub struct Override {
     pub description: Option<String>,
     /// `timeout` of silence for this tool.
     pub timeout: Option<Duration>,
-}
-
-/// What we present to a server; never the caller's token.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Credentials {
-    /// Nothing.
-    None,
-    /// `Authorization: Bearer`.
-    Bearer(Secret),
-    /// Headers by name.
-    Headers(Vec<(http::HeaderName, Secret)>),
-    /// `Authorization: Basic`.
-    Basic {
-        /// User name.
-        user: String,
-        /// Password.
-        password: Secret,
-    },
 }
 
 /// `[telemetry]`

@@ -99,9 +99,11 @@ impl From<ObjectError> for GatewayError {
 /// The outcome of a failed exchange.
 pub(super) const fn failure_outcome(failure: &Failure) -> Outcome {
     match failure {
-        Failure::Unavailable(_) | Failure::Exited | Failure::Status(_) | Failure::Credentials(_) => {
-            Outcome::Unavailable
-        }
+        Failure::Unavailable(_)
+        | Failure::Exited
+        | Failure::Status(_)
+        | Failure::Credentials(_)
+        | Failure::NoToken(_) => Outcome::Unavailable,
         Failure::Timeout(_) => Outcome::Timeout,
         Failure::TooLarge(_) | Failure::Overflow => Outcome::TooLarge,
         Failure::Buffered | Failure::Busy => Outcome::Limited,
@@ -122,6 +124,9 @@ pub(super) fn sentence(error: &OutboundError) -> String {
         ),
         Failure::Credentials(_) => format!(
             "The server \"{server}\" refused the gateway's credentials. Tell its operator; repeating does not help."
+        ),
+        Failure::NoToken(_) => format!(
+            "The gateway has no credentials for the server \"{server}\". Try again later; if that does not help, tell its operator."
         ),
         Failure::Timeout(limit) => format!(
             "The server \"{server}\" did not answer within {} s (timeout).{effects}",

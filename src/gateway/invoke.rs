@@ -4,9 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::along::{forwarded, on_behalf};
 use super::error::{failure_outcome, sentence};
+use super::read::keep;
 use super::record::Record;
 use super::relay::{self, Relay};
 use super::state::Bound;
@@ -43,7 +46,7 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        let kind = if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts };
+        let kind = invoked(call);
         if !self.offers(call, kind.capability()).await {
             return Err(GatewayError::UnknownMethod);
         }
@@ -51,7 +54,7 @@ impl Gateway {
         object_or_null(call, "arguments")?;
         record.asked(&name);
         let done = match self.resolve(call, kind, &name, record).await {
-            Ok(route) => self.follow(call, route, kind, outlet, record).await,
+            Ok(route) => self.follow(call, route, outlet, record).await,
             Err(error) => Err(error),
         };
         match done {
@@ -68,10 +71,10 @@ impl Gateway {
         &self,
         call: &Call,
         mut route: Arc<Route>,
-        kind: Kind,
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
+        let kind = invoked(call);
         record.routed(&route.shelf.server.name, Some(&route));
         if kind == Kind::Tools {
             route = self.checked(call, route, record).await.inspect_err(|error| {
@@ -141,7 +144,7 @@ impl Gateway {
             timeout: route.item().timeout,
             keep: None,
         };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
 
     /// The request for the next hop: `_meta` of this hop replaced, foreign keys kept (M-23).
@@ -178,18 +181,20 @@ impl Gateway {
             hop,
             name: None,
             param_headers: Vec::new(),
+            forwarded: forwarded(call, bound.server),
+            caller: bound.server.credentials.is_per_user().then(|| Arc::new(on_behalf(call))),
         })
     }
 
     /// Sends the request and brings back its answer, notices on the way.
     pub(super) async fn converse(
         &self,
-        call: &Call,
         errand: Errand<'_>,
         bound: &Bound<'_>,
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
+        let call = bound.call;
         let (sealer, tasks) = (&self.sealer, self.task_seal(call));
         let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
         let mut last_progress = None;
@@ -216,16 +221,26 @@ impl Gateway {
                     }
                 }
                 Message::Result { body, result, object, .. } => {
-                    let relayed = relay.result(&body, result, object, &errand.server.config)?;
+                    let relayed = relay.result(&body, result, object)?;
                     record.outcome(relayed.outcome);
-                    if let (Some((shelf, epoch)), Some(hints)) = (errand.keep, relayed.hints) {
-                        let kept = Kept { body, result, received: Instant::now(), hints };
-                        shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
+                    self.note_links(call, errand.server, &body, result);
+                    if let Some(hints) = relayed.hints {
+                        keep(call, &errand, Kept { body, result, received: Instant::now(), hints });
                     }
                     return Ok(relayed.parts);
                 }
                 Message::Error(error) => return Err(relay.error(error, &errand.server.config)),
             }
+        }
+    }
+
+    /// Resources that a tool or prompt points to become readable for this caller (design §4).
+    fn note_links(&self, call: &Call, server: &Server, body: &Bytes, result: Span) {
+        let several = call.endpoint.config.prefix;
+        if several && matches!(call.method, Method::ToolsCall | Method::PromptsGet) {
+            // Relayed just now, so it is text.
+            let text = std::str::from_utf8(body).unwrap_or_default();
+            self.links.note(&call.principal.id, &server.name, text, result);
         }
     }
 
@@ -273,8 +288,13 @@ impl Gateway {
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
         let errand = Errand { server, native: &native, request, timeout: None, keep: None };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
+}
+
+/// What a call or a get names.
+fn invoked(call: &Call) -> Kind {
+    if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts }
 }
 
 fn check_params(call: &Call, route: &Route) -> Result<(), GatewayError> {

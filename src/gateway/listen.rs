@@ -320,9 +320,10 @@ impl Caller {
         let mut state = Vec::with_capacity(kinds.len() * self.endpoint.members.len() + 1);
         for (kind, shelf) in kinds.iter().flat_map(|k| self.endpoint.members.iter().map(move |m| (*k, m))) {
             let known = shelf.known(kind);
-            state.push(known.as_ref().map(|known| known.id));
+            // An empty list looks like one that is not known yet.
+            state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.id));
             if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
-                state.push(known.map(|known| known.announced));
+                state.push(Some(known.map_or(0, |known| known.announced)));
             }
         }
         state

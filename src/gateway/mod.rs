@@ -9,10 +9,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+mod along;
 mod digest;
 mod discover;
 pub mod error;
 mod invoke;
+mod links;
 mod list;
 mod listen;
 pub mod names;
@@ -32,6 +34,7 @@ pub use snapshot::{Endpoint, Snapshot};
 
 use crate::auth::Principal;
 use crate::catalogue::Catalogue;
+use crate::config::Secret;
 use crate::outbound::Servers;
 use crate::policy::Rights;
 use crate::protocol::edit::Parts;
@@ -58,6 +61,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Who asks.
     pub principal: Arc<Principal>,
+    /// The token that proved it: only where a server of the endpoint gets one in exchange.
+    pub token: Option<Secret>,
     /// What that caller may do at this endpoint: [`Snapshot::rights`].
     pub rights: Rights,
     /// The number of the HTTP request, as `X-Request-Id` tells it.
@@ -135,6 +140,7 @@ pub struct Gateway {
     sealer: Sealer,
     audit: Option<Audit>,
     streams: Arc<listen::Streams>,
+    links: links::Links,
     drain: CancellationToken,
 }
 
@@ -155,6 +161,7 @@ impl Gateway {
             sealer,
             audit: None,
             streams: Arc::default(),
+            links: links::Links::default(),
             drain: CancellationToken::new(),
         }
     }

@@ -11,8 +11,11 @@ use super::resolve::join_walk;
 use super::state::Bound;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
+use crate::catalogue::hints::Scope;
+use crate::catalogue::reads::Kept;
 use crate::outbound::{OutboundError, Request};
 use crate::policy::Decision;
+use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::method::{Kind, Method};
 
@@ -30,26 +33,68 @@ impl Gateway {
             return Err(GatewayError::UnknownMethod);
         }
         let (_, uri) = text_param(call, "uri")?;
-        let shelf = self.recorded_owner(call, &uri, record).await?;
+        match self.recorded_owner(call, &uri, record).await {
+            Ok(shelf) => self.read_from(call, (&shelf, &uri), outlet, record).await,
+            Err(GatewayError::UnknownResource(_)) => self.probe(call, &uri, outlet, record).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks the servers enlisted for it (`resources.probe`) for a URI that nobody is known to own: one at a
+    /// time, those this caller may ask; only "not found" means the next one (design §4).
+    async fn probe(
+        &self,
+        call: &Call,
+        uri: &str,
+        outlet: &Outlet,
+        record: &mut Record,
+    ) -> Result<Parts, GatewayError> {
+        let enlisted = |shelf: &&Arc<Shelf>| {
+            let config = &shelf.server.config;
+            config.resources_probe
+                && config.resources.admits(uri)
+                && call.snapshot.decide_uri(&call.rights, shelf, uri) != Decision::Hidden
+        };
+        for shelf in call.endpoint.members.iter().filter(enlisted) {
+            match Box::pin(self.read_from(call, (shelf, uri), outlet, record)).await {
+                Err(GatewayError::UnknownResource(_)) => {}
+                Err(GatewayError::Relayed(error)) if error.code == code::INVALID_PARAMS => {}
+                answer => {
+                    record.routed(&shelf.server.name, None);
+                    return answer;
+                }
+            }
+        }
+        Err(unknown(uri))
+    }
+
+    async fn read_from(
+        &self,
+        call: &Call,
+        (shelf, uri): (&Arc<Shelf>, &str),
+        outlet: &Outlet,
+        record: &mut Record,
+    ) -> Result<Parts, GatewayError> {
         let server = &shelf.server;
-        let decision = call.snapshot.decide_uri(&call.rights, &shelf, &uri);
+        let decision = call.snapshot.decide_uri(&call.rights, shelf, uri);
         self.admit(call, decision, outlet, record)?;
-        let bound = Bound { call, server: &server.config, name: &uri, arguments: None };
-        let keep = !is_retry(call);
-        if let Some(kept) = shelf.reads.get(&call.principal.id, &uri).filter(|_| keep) {
+        let bound = Bound { call, server: &server.config, name: uri, arguments: None };
+        // Headers that go along may ask for another answer.
+        let keep = !is_retry(call) && server.config.forward_headers.is_empty();
+        if let Some(kept) = shelf.reads.get(&call.principal.id, uri).filter(|_| keep) {
             self.metrics.cache("reads", "hit");
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
             let (sealer, tasks) = (&self.sealer, self.task_seal(call));
-            let relay = Relay { call, bound: &bound, sealer, native: &uri, tasks, kept: Some(hints) };
-            return Ok(relay.result(&kept.body, kept.result, None, &server.config)?.parts);
+            let relay = Relay { call, bound: &bound, sealer, native: uri, tasks, kept: Some(hints) };
+            return Ok(relay.result(&kept.body, kept.result, None)?.parts);
         }
         self.metrics.cache("reads", "miss");
         let epoch = shelf.reads.epoch();
         let mut request = self.request(call, Edits::new(), &bound)?;
-        request.name = Request::name_value(&uri);
-        let keep = keep.then_some((&*shelf, epoch));
-        let errand = Errand { server, native: &uri, request, timeout: None, keep };
-        self.converse(call, errand, &bound, outlet, record).await
+        request.name = Request::name_value(uri);
+        let keep = keep.then_some((&**shelf, epoch));
+        let errand = Errand { server, native: uri, request, timeout: None, keep };
+        self.converse(errand, &bound, outlet, record).await
     }
 
     /// The one server that may be asked for a URI, and that this caller may ask for it; if the operator's lists admit
@@ -135,7 +180,10 @@ impl Gateway {
         if let Some(shelf) = listed.find(|shelf| among.iter().any(|one| Arc::ptr_eq(one, shelf))) {
             return Some(Arc::clone(shelf));
         }
-        template_owner(among, uri).or_else(|| interface_owner(among, uri))
+        template_owner(among, uri).or_else(|| interface_owner(among, uri)).or_else(|| {
+            let giver = self.links.giver(&call.principal.id, uri)?;
+            among.iter().find(|shelf| shelf.server.name == giver).map(|shelf| Arc::clone(shelf))
+        })
     }
 }
 
@@ -166,6 +214,16 @@ fn interface_owner(among: &[&Arc<Shelf>], uri: &str) -> Option<Arc<Shelf>> {
         tools.is_some_and(|tools| tools.items.iter().any(|item| item.ui.as_deref() == Some(uri)))
     };
     among.iter().find(shows).map(|shelf| Arc::clone(shelf))
+}
+
+/// Keeps what was read, where the errand says so.
+pub(super) fn keep(call: &Call, errand: &Errand<'_>, mut kept: Kept) {
+    let Some((shelf, epoch)) = errand.keep else { return };
+    // Read as one caller, it is that caller's, whatever the server says of others.
+    if errand.server.config.credentials.is_per_user() {
+        kept.hints.scope = Scope::Private;
+    }
+    shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
 }
 
 /// The first template with a literal scheme and authority that the URI begins with.

@@ -102,7 +102,6 @@ impl Relay<'_> {
         body: &Bytes,
         span: Span,
         object: Option<Object>,
-        server: &ServerConfig,
     ) -> Result<Relayed, GatewayError> {
         const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
         let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
@@ -147,7 +146,7 @@ impl Relay<'_> {
                 None => added.member("requestState", &sealed),
             }
         } else if self.call.method == Method::ResourcesRead {
-            hints = Some(self.hint(text, &object, &mut edits, &mut added, server).map_err(|_| MALFORMED)?);
+            hints = Some(self.hint(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?);
         } else if self.call.method == Method::Complete {
             cap_values(text, &object, &mut edits);
         }
@@ -203,8 +202,8 @@ impl Relay<'_> {
         object: &Object,
         edits: &mut Edits,
         added: &mut Added,
-        server: &ServerConfig,
     ) -> Result<Hints, ObjectError> {
+        let server = self.bound.server;
         let (ttl, scope) = (object.get(text, "ttlMs")?, object.get(text, "cacheScope")?);
         let hints = if let Some(kept) = self.kept {
             kept

@@ -1,10 +1,11 @@
 //! Immutable view of one configuration: its endpoints, their servers, and the views built of them.
 
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
+use moka::sync::Cache;
 
 use super::names::NameRules;
 use super::sheet::Sheets;
@@ -15,6 +16,10 @@ use crate::config::{Config, Endpoint as EndpointConfig};
 use crate::policy::{Caller, Decision, GrantSet, Policy, Rights};
 use crate::protocol::items::json_string;
 use crate::protocol::method::Kind;
+
+/// Callers whose rights an endpoint remembers, and for how long if they do not come back.
+const MOST_CALLERS: u64 = 20_000;
+const IDLE: Duration = Duration::from_secs(10 * 60);
 
 /// Everything a request needs to know about the configuration; taken once per request.
 #[derive(Debug)]
@@ -42,6 +47,8 @@ pub struct Endpoint {
     pub(super) views: [ArcSwapOption<View>; Kind::ALL.len()],
     /// What of them callers with grants see.
     pub(super) sheets: Sheets,
+    /// What callers may do here, by the place of their principals in memory.
+    rights: Cache<usize, (Weak<Principal>, Rights)>,
     /// By member and kind: the grants that give somebody something of it.
     givers: Vec<[GrantSet; Kind::ALL.len()]>,
 }
@@ -60,6 +67,7 @@ impl Snapshot {
                 givers: members.iter().map(givers).collect(),
                 members,
                 sheets: Sheets::default(),
+                rights: Cache::builder().max_capacity(MOST_CALLERS).time_to_idle(IDLE).build(),
                 views: Default::default(),
             })
         });
@@ -74,11 +82,29 @@ impl Snapshot {
     }
 
     /// What a caller may do at an endpoint, now.
-    pub fn rights(&self, endpoint: &Endpoint, principal: &Principal) -> Rights {
+    pub fn rights(&self, endpoint: &Endpoint, principal: &Arc<Principal>) -> Rights {
+        if self.policy.is_open() {
+            return Rights::Open;
+        }
+        let now = SystemTime::now();
+        // A credential has one principal for as long as it is believed, so its place in memory stands for it: the
+        // weak reference keeps that from being given to another.
+        let place = Arc::as_ptr(principal) as usize;
+        if let Some((_, rights)) = endpoint.rights.get(&place)
+            && rights.until().is_none_or(|until| now < until)
+        {
+            return rights;
+        }
+        let rights = self.find_rights(endpoint, principal, now);
+        endpoint.rights.insert(place, (Arc::downgrade(principal), rights.clone()));
+        rights
+    }
+
+    fn find_rights(&self, endpoint: &Endpoint, principal: &Principal, now: SystemTime) -> Rights {
         // Of somebody who was not asked nothing is known, whatever the grants say of everybody.
         let known = !principal.is_anonymous();
         let caller = known.then_some(Caller { claims: &principal.claims, scopes: &principal.scopes });
-        self.policy.rights(caller, SystemTime::now(), &endpoint.config.path)
+        self.policy.rights(caller, now, &endpoint.config.path)
     }
 
     /// The verdict on one address of a server for a caller.

@@ -93,7 +93,7 @@ impl Gateway {
         request.retry.answers_at = None;
         request.name = Request::name_value(&id.native);
         let errand = Errand { server, native: &id.native, request, timeout: None, keep: None };
-        self.converse(call, errand, &bound, outlet, record).await
+        self.converse(errand, &bound, outlet, record).await
     }
 
     /// The server of a task id of this caller, if it is part of this endpoint.

@@ -30,21 +30,18 @@ pub(super) fn accepts(headers: &HeaderMap) -> Accepts {
             if !wanted {
                 continue;
             }
-            match media.as_str() {
-                "*/*" => found = Accepts { json: true, events: true },
-                "application/json" | "application/*" => found.json = true,
-                "text/event-stream" | "text/*" => found.events = true,
-                _ => {}
-            }
+            let is = |names: [&str; 2]| names.into_iter().any(|name| media.eq_ignore_ascii_case(name));
+            found.json |= is(["application/json", "application/*"]) || media == "*/*";
+            found.events |= is(["text/event-stream", "text/*"]) || media == "*/*";
         }
     }
     if any { found } else { Accepts { json: true, events: true } }
 }
 
-/// The media type in lower case, and whether its weight is not zero.
-fn media_range(range: &str) -> (String, bool) {
+/// The media type, and whether its weight is not zero.
+fn media_range(range: &str) -> (&str, bool) {
     let mut parts = range.split(';').map(str::trim);
-    let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+    let media = parts.next().unwrap_or_default();
     let zero = parts.any(|p| {
         let weight = p.strip_prefix("q=").or_else(|| p.strip_prefix("Q="));
         weight.is_some_and(|w| w.trim().parse::<f32>().is_ok_and(|w| w == 0.0))

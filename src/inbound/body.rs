@@ -2,10 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 
 use super::Door;
+use super::layers::unread::Payload;
 use crate::net::budget::Held;
 
 /// The body, and the memory it occupies until the request is done.
@@ -16,7 +15,7 @@ pub(super) struct Read {
 }
 
 /// Reads all of it; the error is the status of an answer with an empty body.
-pub(super) async fn read(door: &Door, body: Incoming) -> Result<Read, StatusCode> {
+pub(super) async fn read(door: &Door, body: &mut Payload) -> Result<Read, StatusCode> {
     match tokio::time::timeout(door.bounds.body_timeout, collect(door, body)).await {
         Ok(read) => read,
         Err(_) => {
@@ -26,7 +25,7 @@ pub(super) async fn read(door: &Door, body: Incoming) -> Result<Read, StatusCode
     }
 }
 
-async fn collect(door: &Door, mut body: Incoming) -> Result<Read, StatusCode> {
+async fn collect(door: &Door, body: &mut Payload) -> Result<Read, StatusCode> {
     let mut held = door.budget.hold();
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();

@@ -7,9 +7,11 @@ use http::{HeaderMap, Method, StatusCode, header};
 use tokio::time::Instant;
 
 use super::error::Refusal;
+use super::layers::unread::Payload;
 use super::respond::{self, empty};
 use super::{Door, Request, Response, accept, body, modern, well_known};
 use crate::auth::Principal;
+use crate::config::Secret;
 use crate::gateway::{Endpoint, Snapshot};
 use crate::protocol::envelope::{Envelope, Limits, MessageKind};
 use crate::protocol::header as mcp;
@@ -25,23 +27,24 @@ pub(super) struct Arrival {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) principal: Arc<Principal>,
+    pub(super) token: Option<Secret>,
     /// The number of the HTTP request.
     pub(super) request: u64,
     pub(super) at: Instant,
 }
 
 /// An endpoint, or a document about endpoints.
-pub(super) async fn route(door: &Arc<Door>, request: Request) -> Response {
+pub(super) async fn route(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Response {
     if well_known::is_under(request.uri().path()) {
         return well_known::serve(door, &request);
     }
-    serve(door, request).await
+    serve(door, request, payload).await
 }
 
-async fn serve(door: &Arc<Door>, request: Request) -> Response {
+async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Response {
     let at = Instant::now();
-    let Request { http, id: request, principal } = request;
-    let (head, payload) = http.into_parts();
+    let Request { http, id: request, principal, token } = request;
+    let (head, ()) = http.into_parts();
     let snapshot = door.gateway.snapshot();
     // Without a principal nobody looked at this request: its endpoint came a moment later.
     let (Some(endpoint), Some(principal)) = (snapshot.endpoint(head.uri.path()).map(Arc::clone), principal)
@@ -64,7 +67,8 @@ async fn serve(door: &Arc<Door>, request: Request) -> Response {
             return respond::refuse(&Refusal::from(&error), error.id.as_ref());
         }
     };
-    let arrival = Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, request, at };
+    let arrival =
+        Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, token, request, at };
     match arrival.envelope.kind {
         MessageKind::Response => {
             // Only legacy clients answer requests; a modern server sends none (H-10).

@@ -20,6 +20,7 @@ mod respond;
 mod well_known;
 
 use crate::auth::{Authenticator, Principal};
+use crate::config::Secret;
 use crate::gateway::{Endpoint, Gateway};
 use crate::net::Budget;
 use crate::tasks::Tasks;
@@ -73,17 +74,19 @@ pub struct Bounds {
 /// A request, and what the layers learnt of it.
 #[derive(Debug)]
 struct Request {
-    http: http::Request<Incoming>,
+    http: http::Request<()>,
     /// What `X-Request-Id` says.
     id: u64,
     /// Who calls, once that is known.
     principal: Option<Arc<Principal>>,
+    /// The caller's own token, where it is to be exchanged.
+    token: Option<Secret>,
 }
 
 type Response = http::Response<Body>;
 
 impl std::ops::Deref for Request {
-    type Target = http::Request<Incoming>;
+    type Target = http::Request<()>;
 
     fn deref(&self) -> &Self::Target {
         &self.http
@@ -108,14 +111,23 @@ pub fn service(
     service_fn(move |http: http::Request<Incoming>| {
         let door = Arc::clone(&door);
         // One box a request; an idle connection holds none of this.
-        async move { Ok(pass(&door, Request { http, id: 0, principal: None }).await) }.boxed()
+        async move { Ok(pass(&door, http).await) }.boxed()
     })
 }
 
 /// The layers. Functions around each other, since services of one type would be cloned and boxed at every layer.
-async fn pass(door: &Arc<Door>, request: Request) -> Response {
+async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
+    let (head, body) = http.into_parts();
+    let mut payload = layers::unread::Payload::new(&head, body);
+    let http = http::Request::from_parts(head, ());
+    let request = Request { http, id: 0, principal: None, token: None };
+
     // Innermost first; a request passes them from the bottom up.
-    let serve = move |request| endpoint::route(door, request);
+    let lent = &mut payload;
+    let serve = move |request| {
+        let payload = lent;
+        endpoint::route(door, request, payload)
+    };
     // Who calls: nothing about endpoints, methods or versions is told to others.
     let serve = move |request| layers::authn::check(door, request, serve);
     // Size: refused by its declared length, before anything is read (H-06).
@@ -127,5 +139,8 @@ async fn pass(door: &Arc<Door>, request: Request) -> Response {
     // A panic in one request is that request's 500, never a dead gateway.
     let serve = move |request| layers::panic::catch(door, request, serve);
     // Outermost, so that every answer has a request id and every log line of a request names it.
-    layers::observe::follow(request, serve).await
+    let mut response = layers::observe::follow(request, serve).await;
+    // What a refusal left unread must not cost the client its next request.
+    payload.read_away(&mut response).await;
+    response
 }

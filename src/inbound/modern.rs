@@ -25,6 +25,7 @@ pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>>
             snapshot: arrival.snapshot,
             headers: arrival.headers,
             principal: arrival.principal,
+            token: arrival.token,
             arrived: arrival.at,
             envelope: arrival.envelope,
         }),

@@ -131,19 +131,24 @@ fn start(door: &Arc<Door>, call: Call, outlet: Outlet, held: Held) -> Running {
     let (gateway, tasks) = (Arc::clone(&door.gateway), door.tasks.clone());
     if call.method == Method::Listen {
         // Apart from calls: thousands of them are idle, and a call's future is many times larger.
-        return Box::pin(async move { guarded(gateway.listen(call, outlet), &tasks).await });
+        return Box::pin(async move {
+            let outcome = AssertUnwindSafe(gateway.listen(call, outlet)).catch_unwind().await;
+            caught(outcome, &tasks)
+        });
     }
     Box::pin(async move {
         let _held = held;
-        guarded(gateway.handle(call, outlet), &tasks).await
+        let outcome = AssertUnwindSafe(gateway.handle(call, outlet)).catch_unwind().await;
+        caught(outcome, &tasks)
     })
 }
 
-async fn guarded(
-    work: impl Future<Output = Result<Parts, GatewayError>>,
+/// No function around the call's future: it would hold it twice, before and after its first poll.
+fn caught(
+    outcome: std::thread::Result<Result<Parts, GatewayError>>,
     tasks: &Tasks,
 ) -> Result<Parts, GatewayError> {
-    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+    outcome.unwrap_or_else(|_| {
         tasks.count_panic();
         tracing::error!("a call panicked");
         Err(GatewayError::Internal("the gateway failed on this request"))

@@ -30,6 +30,9 @@ pub enum Failure {
     /// Our credential was refused.
     #[error("refused our credentials with HTTP status {0}")]
     Credentials(u16),
+    /// No token for it is to be had.
+    #[error("no credentials: {0}")]
+    NoToken(String),
     /// Silent for longer than allowed.
     #[error("no answer within {0:?}")]
     Timeout(Duration),

@@ -148,6 +148,8 @@ impl Exchange {
         let error = server.error(failure, true);
         match &error.failure {
             Failure::Unavailable(_) | Failure::Exited => server.contact(false),
+            // One caller's token says nothing of the others' dialect.
+            Failure::Credentials(_) if server.config.credentials.is_per_user() => {}
             // Not what this dialect answers: agree anew before the next request (G-65).
             Failure::Status(400..=499) | Failure::Credentials(_) => server.forget(&self.guard.peer),
             _ => {}

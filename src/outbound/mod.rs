@@ -5,10 +5,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use base64::Engine as _;
-use http::{HeaderName, HeaderValue, header};
 
 mod attend;
+pub mod credentials;
 pub mod error;
 pub mod exchange;
 pub mod legacy;
@@ -21,18 +20,20 @@ pub mod request;
 pub mod server;
 pub mod wire;
 
+pub use credentials::OnBehalf;
 pub use error::{Failure, OutboundError};
 pub use exchange::{Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
 
-use crate::config::{Config, Credentials, Server as ServerConfig, Target};
+use crate::config::{Config, Server as ServerConfig, Target};
 use crate::net::budget::Budget;
 use crate::net::client::{Client, ClientOptions};
 use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
+use credentials::Credential;
 use link::http::HttpLink;
 use link::stdio::{StdioLink, StdioOptions};
 use server::{Shared, Transport};
@@ -107,9 +108,10 @@ impl Servers {
                 };
                 let client = Client::new(options, self.shared.tasks.clone())
                     .map_err(|e| failed(Failure::Unavailable(e.to_string())))?;
-                let credentials = credential_headers(&server.credentials);
+                let name = Arc::from(server.name.as_str());
+                let credential = Credential::new(&name, url, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
-                let link = HttpLink::new(client, url, &credentials, budget, server.max_result);
+                let link = HttpLink::new(client, url, credential, budget, server.max_result);
                 Transport::Http(Box::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
@@ -122,28 +124,4 @@ impl Servers {
         };
         Ok(Server::new(server.clone(), transport, &self.shared))
     }
-}
-
-/// What is sent with every request; values are checked by the configuration.
-fn credential_headers(credentials: &Credentials) -> Vec<(HeaderName, HeaderValue)> {
-    let secret = |text: String| {
-        let mut value = HeaderValue::from_str(&text).ok()?;
-        value.set_sensitive(true);
-        Some(value)
-    };
-    let pairs: Vec<(HeaderName, Option<HeaderValue>)> = match credentials {
-        Credentials::None => Vec::new(),
-        Credentials::Bearer(token) => {
-            vec![(header::AUTHORIZATION, secret(format!("Bearer {}", token.expose())))]
-        }
-        Credentials::Basic { user, password } => {
-            let pair = format!("{user}:{}", password.expose());
-            let coded = base64::engine::general_purpose::STANDARD.encode(pair);
-            vec![(header::AUTHORIZATION, secret(format!("Basic {coded}")))]
-        }
-        Credentials::Headers(headers) => {
-            headers.iter().map(|(name, value)| (name.clone(), secret(value.expose().to_owned()))).collect()
-        }
-    };
-    pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

@@ -1,8 +1,11 @@
 //! One request to a server, in modern meaning, before a dialect writes it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
+use super::credentials::OnBehalf;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
 use crate::protocol::header;
@@ -33,6 +36,10 @@ pub struct Request {
     pub name: Option<HeaderValue>,
     /// `Mcp-Param-*`, derived from the arguments sent (H-54).
     pub param_headers: Vec<(HeaderName, HeaderValue)>,
+    /// Headers of the client's that go along (`forward_headers`).
+    pub forwarded: Vec<(HeaderName, HeaderValue)>,
+    /// For whom it is, where servers see each caller as himself; `None`: it is the gateway's own.
+    pub caller: Option<Arc<OnBehalf>>,
 }
 
 /// The members of a retry of a multi round-trip request.
@@ -75,6 +82,8 @@ impl Request {
             hop: Hop::default(),
             name: None,
             param_headers: Vec::new(),
+            forwarded: Vec::new(),
+            caller: None,
         })
     }
 

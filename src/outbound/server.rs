@@ -263,11 +263,10 @@ impl Server {
 
     /// Waits for a permit, if there is room to wait.
     async fn queue(&self, limit: Duration) -> Result<OwnedSemaphorePermit, OutboundError> {
-        let _place = Waiting::enter(&self.waiting);
-        if self.waiting.load(Ordering::Relaxed) > self.config.queue {
+        let Some(_place) = Waiting::enter(&self.waiting, self.config.queue) else {
             self.metrics.limited("queue");
             return Err(self.error(Failure::Busy, false));
-        }
+        };
         match tokio::time::timeout(limit, Arc::clone(&self.permits).acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => {
@@ -301,7 +300,10 @@ impl Server {
                 Ok(wire) => wire,
                 Err((failure, sent)) => {
                     guard.disarm();
-                    self.contact(false);
+                    // Without a token nobody knocked.
+                    if !matches!(failure, Failure::NoToken(_)) {
+                        self.contact(false);
+                    }
                     return Err(self.error(failure, sent));
                 }
             };
@@ -326,7 +328,7 @@ impl Server {
         request: &Request,
         id: u64,
     ) -> Result<Wire, (Failure, bool)> {
-        let (headers, body): (HeaderMap, Parts) = match &peer.session {
+        let (mut headers, body): (HeaderMap, Parts) = match &peer.session {
             Some(session) => (legacy::headers(session), legacy::body(request, id)),
             None => (
                 modern::headers(request, &peer.version),
@@ -334,7 +336,12 @@ impl Server {
             ),
         };
         match (&self.transport, &peer.connection) {
-            (Transport::Http(link), _) => link.post(headers, body).await.map(Wire::http),
+            (Transport::Http(link), _) => {
+                for (name, value) in &request.forwarded {
+                    headers.append(name.clone(), value.clone());
+                }
+                link.post_for(request.caller.as_deref(), headers, body).await.map(Wire::http)
+            }
             (Transport::Stdio(_), Some(connection)) => {
                 let inbox = connection.open(id);
                 let failed = |_| (Failure::Exited, false);
@@ -385,9 +392,10 @@ impl Server {
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
-    fn enter(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
+    /// Looked at and taken in one step: of two who come at once for the last place, one gets it.
+    fn enter(count: &'a AtomicUsize, most: usize) -> Option<Self> {
+        let taken = |places: usize| (places < most).then_some(places + 1);
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok().map(|_| Self(count))
     }
 }
 

@@ -1,6 +1,7 @@
 //! May this caller use this item? Grants and a caller in, a verdict out (design §7). Pure: no I/O, no clock.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value};
@@ -39,7 +40,7 @@ pub enum Rights {
     #[default]
     Open,
     /// The grants that fit.
-    Granted(Granted),
+    Granted(Arc<Granted>),
 }
 
 /// The grants that fit a caller at an endpoint.
@@ -144,7 +145,7 @@ impl Rights {
     }
 
     /// When they may become fewer by time alone.
-    pub const fn until(&self) -> Option<SystemTime> {
+    pub fn until(&self) -> Option<SystemTime> {
         match self {
             Self::Open => None,
             Self::Granted(granted) => granted.until,

@@ -1,5 +1,6 @@
 //! Which grants fit a caller: claims, endpoint, time, scopes.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::{Map, Value};
@@ -16,7 +17,7 @@ impl Policy {
         }
         let empty = GrantSet::for_grants(self.grants.len());
         let mut granted = Granted { shown: empty.clone(), held: empty, until: None };
-        let Some(caller) = caller else { return Rights::Granted(granted) };
+        let Some(caller) = caller else { return Rights::Granted(Arc::new(granted)) };
         for (index, grant) in self.grants.iter().enumerate() {
             if !grant.endpoints.is_match(endpoint) || is_over(grant, now) || !is_for(grant, caller.claims) {
                 continue;
@@ -30,7 +31,7 @@ impl Policy {
             granted.shown.insert(index);
             granted.until = granted.until.into_iter().chain(grant.valid_until).min();
         }
-        Rights::Granted(granted)
+        Rights::Granted(Arc::new(granted))
     }
 }
 

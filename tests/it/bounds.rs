@@ -172,3 +172,29 @@ async fn f_086_connections_beyond_the_cap() {
     assert_eq!(gateway.send(call("s_t", "{}")).await.status(), 200);
     gateway.stop().await;
 }
+
+/// A refusal that came before its body must not cost a client that keeps connections its next request: what was
+/// left unread is read away, and where that cannot be, the answer says that the connection ends.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_refused_before_its_body_stays_usable_or_says_that_it_ends() {
+    let (_server, gateway) = with("").await;
+    let refused = Request::new("POST", "/mcp").with("Content-Type", "text/plain");
+    for kept in [true, false] {
+        let mut connection = gateway.connect().await;
+        connection.write(&refused.clone().with("Content-Length", "2").bytes("localhost")).await;
+        if kept {
+            connection.write(b"{}").await;
+        }
+        let reply = connection.reply("POST").await;
+        assert_eq!(reply.status(), 415);
+        let ends = reply.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+        assert_eq!(ends, !kept, "the body {}", if kept { "came" } else { "never came" });
+        if kept {
+            let reply = connection.send(call("s_t", "{}")).await;
+            assert_eq!(reply.verdict(), (200, Some(RESULT)));
+        } else {
+            connection.closed().await;
+        }
+    }
+    gateway.stop().await;
+}

@@ -369,3 +369,28 @@ fn interrupted_it_leaves_no_process_behind() {
     let pid = std::fs::read_to_string(folder.path("pid")).unwrap();
     assert!(is_gone(&pid), "process {pid} is left");
 }
+
+#[test]
+fn grants_are_held_against_what_servers_offer() {
+    let grants = "[auth]\n[[auth.issuer]]\nissuer = \"https://id.example\"\n\
+                  [[grant]]\nto = { a = \"b\" }\nservers = [\"proc\"]\ntools = [\"echo\", \"gone_*\"]\n\
+                  [[grant]]\nto = { a = \"b\" }\nservers = [\"dead\"]\ntools = [\"anything\"]\n";
+    let folder = Folder::new(&format!(
+        "{}tools.allow = [\"echo\", \"add\"]\n{}{grants}",
+        stdio("proc", &["gatehouse", "demo", "--stdio"]),
+        http("dead", NOBODY)
+    ));
+    let said = |document: &Value| -> Vec<String> {
+        let all = document["config"]["warnings"].as_array().unwrap().iter();
+        all.map(|w| format!("{}: {}", w["key"].as_str().unwrap(), w["message"].as_str().unwrap())).collect()
+    };
+    let (_, document) = folder.json(&[]);
+    let [pattern, unused] = &said(&document)[..] else { panic!("{document:#}") };
+    assert!(pattern.starts_with("grant[0].tools: \"gone_*\" matches nothing"), "{pattern}");
+    assert!(
+        unused.starts_with("server \"proc\": nobody may use") && unused.ends_with(": \"add\""),
+        "{unused}"
+    );
+    let (_, document) = folder.json(&["--offline"]);
+    assert_eq!(said(&document), [""; 0]);
+}

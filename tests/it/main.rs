@@ -6,6 +6,8 @@
 #![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
 mod allowed;
+mod answers;
+mod audit;
 mod auth;
 mod bounds;
 mod caching;
@@ -18,18 +20,24 @@ mod changes_legacy;
 mod changes_topics;
 mod check;
 mod completion;
+mod credentials;
 mod crowd;
 mod door;
 mod downstream;
 mod errors;
+mod explain;
 mod fidelity;
+mod grants;
 mod headers;
 mod hostile;
 mod isolation;
 mod legacy_http;
+mod links;
 mod lists;
 mod many;
 mod names;
+mod network;
+mod owners;
 mod pages;
 mod paging_out;
 mod params;
@@ -42,3 +50,4 @@ mod streams;
 mod support;
 mod tasks_ext;
 mod timeouts;
+mod watch;

@@ -1,4 +1,4 @@
-//! Lists of servers, followed whole and within bounds; and our own pages: L-50..L-57, F-017, F-048, design §5.
+//! Lists of servers, followed whole and within bounds: L-30, L-50..L-57, F-017, F-048, design §5.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -292,41 +292,13 @@ async fn l_56_a_list_cut_by_a_failure_is_missing_not_short() {
     .await;
 }
 
-/// Covers: L-51, L-54, L-55: our own pages: the whole list in order, sealed cursors, stale and foreign ones refused.
+/// Covers: L-30: lists a server does not have are not asked for.
 #[tokio::test(flavor = "multi_thread")]
-async fn l_51_our_own_pages() {
-    let all: Vec<String> = (0..25).map(|n| format!("t{n}")).collect();
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    let mut offer = Offer::tools(&all);
-    offer.prompts = (0..11).map(|n| format!("{{\"name\":\"p{n}\"}}")).collect();
-    let server = Server::modern("s", offer).await;
-    let gateway = Setup::new().gateway("page_size = 10").http("s", &server.url(), "").start().await;
-    let mut connection = gateway.connect().await;
-    let mut next: Option<String> = None;
-    let (mut shown, mut cursors) = (Vec::new(), Vec::new());
-    loop {
-        let params = next.as_ref().map_or("{}".to_owned(), |next| format!("{{\"cursor\":{next}}}"));
-        let reply = connection.send(mcp("tools/list", params)).await;
-        let result = reply.result();
-        let page = result["tools"].as_array().unwrap();
-        assert!(page.len() <= 10);
-        shown.extend(page.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()));
-        assert_eq!(result["cacheScope"], "public", "L-53: the same on every page");
-        next = json::raw(&reply.result_text(), &["nextCursor"]);
-        match &next {
-            Some(next) => cursors.push(next.clone()),
-            None => break,
-        }
+async fn lists_that_are_not_offered_are_not_asked_for() {
+    let server = Server::modern("s", Offer::tools(&["t"])).await;
+    let gateway = Setup::new().http("s", &server.url(), "").start().await;
+    for method in ["prompts/list", "resources/list", "resources/templates/list"] {
+        assert!(names(&mut gateway.connect().await, method).await.is_empty());
+        assert!(server.requests(method).is_empty(), "{method}");
     }
-    assert_eq!(shown, all.iter().map(|name| format!("s_{name}")).collect::<Vec<_>>());
-    assert_eq!(cursors.len(), 2);
-    let first = json::raw(&connection.send(mcp("prompts/list", "{}")).await.result_text(), &["nextCursor"]);
-    let foreign = first.expect("eleven prompts are two pages");
-    let forged = format!("{}x\"", cursors[0].trim_end_matches('"'));
-    for cursor in [r#""""#, r#""x""#, "7", "{}", &foreign, &forged] {
-        let reply = connection.send(mcp("tools/list", format!("{{\"cursor\":{cursor}}}"))).await;
-        assert_eq!(reply.verdict(), (200, Some(-32602)), "{cursor}: {reply:?}");
-    }
-    let null = connection.send(mcp("tools/list", r#"{"cursor":null}"#)).await;
-    assert_eq!(null.result()["tools"].as_array().unwrap().len(), 10);
 }

@@ -307,7 +307,7 @@ async fn g_63_every_answer_of_a_child_has_its_verdict() {
     for (name, verdict, script) in CHILDREN {
         let child = Child::python(script);
         let mute = ["silent", "garbage", "late", "noid"].contains(name);
-        let patience = if mute { "2s" } else { "30s" };
+        let patience = if mute { "8s" } else { "30s" };
         setup = setup.stdio(name, &child.argv(), &format!("probe_timeout = \"{patience}\""));
         children.push((*name, *verdict, child));
     }

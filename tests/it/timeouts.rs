@@ -174,7 +174,7 @@ serve({"server/discover": DISCOVER, "tools/list": tools("t"), "tools/call": call
         let gateway = gateway.connect();
         async move { gateway.await.begin(request).await.rest().await }
     });
-    let [over_http, at_child] = clients.map(|client| Box::pin(client));
+    let [over_http, at_child] = clients.map(Box::pin);
     let endless = async {
         let mut exchange = held.next().await;
         exchange.open_events();

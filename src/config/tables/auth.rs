@@ -102,7 +102,7 @@ fn rules(table: &Table<'_>, insecure: bool, issuers: &[IssuerEntry], keys: &[Key
 }
 
 /// Plain http to anything but a literal loopback address.
-fn is_insecure(url: &Url) -> bool {
+pub(in crate::config) fn is_insecure(url: &Url) -> bool {
     url.scheme() == "http" && !is_loopback_literal(url)
 }
 
@@ -148,7 +148,7 @@ fn key_of(table: &Table<'_>) -> Option<ApiKey> {
 }
 
 /// A URL as the tokens and the metadata spell it, kept letter by letter.
-fn issuer_id(node: &Node<'_>) -> Option<String> {
+pub(super) fn issuer_id(node: &Node<'_>) -> Option<String> {
     let url: Url = http_url(node)?;
     if url.query().is_some() {
         return node.fail("must not have a query", "");

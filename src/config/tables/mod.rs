@@ -15,6 +15,7 @@ mod grant;
 mod server;
 
 pub(super) use audit::audit;
+pub(super) use auth::is_insecure;
 pub(super) use endpoint::default_endpoint;
 pub(super) use gateway::{gateway, name_fault};
 pub(super) use grant::GrantEntry;
@@ -82,6 +83,10 @@ pub(super) struct ServerEntry {
     pub(super) prefix: Option<(Text, Place)>,
     /// What `prefix` comes to, unless it or the name it comes from could not be read.
     pub(super) prefix_value: Option<String>,
+    /// Where `credentials.issuer` is, or would be.
+    pub(super) issuer_at: Place,
+    /// Where `credentials.token_url` is, or would be.
+    pub(super) token_url_at: Place,
     /// `tools.override.NAME.name`
     pub(super) renamed: Vec<(Text, Place)>,
 }

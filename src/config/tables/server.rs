@@ -14,7 +14,7 @@ use super::super::values::{
 };
 use super::super::{Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, Target};
 use super::ServerEntry;
-use super::credentials::credentials;
+use super::credentials::{credentials, forwardable};
 use super::words;
 
 /// `server.probe_timeout` over HTTP.
@@ -25,7 +25,7 @@ const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 const MIB: usize = 1 << 20;
 
 /// Keys that mean nothing beside `command`.
-const HTTP_ONLY: &[&str] = &["proxy", "ca_file", "connect_timeout"];
+const HTTP_ONLY: &[&str] = &["proxy", "ca_file", "connect_timeout", "forward_headers"];
 /// Keys that mean nothing beside `url`.
 const STDIO_ONLY: &[&str] = &["env", "cwd", "user", "rlimit"];
 
@@ -38,7 +38,8 @@ pub(super) fn server(table: &Table<'_>) -> ServerEntry {
     let (tools, overrides) = table.inner("tools", |tools| (filter(tools), overrides(tools)));
     let renamed = overrides.iter().filter_map(|(_, _, renamed)| renamed.clone()).collect();
     let overrides = overrides.into_iter().map(|(native, one, _)| (native, one)).collect();
-    let credentials = table.inner("credentials", credentials);
+    let entry = table.inner("credentials", credentials);
+    let credentials = entry.credentials;
     stray_credentials(table, credentials.as_ref());
     let written = prefix.as_ref().map(|(text, _)| text.value.clone());
     let prefix_value = if table.has("prefix") { written } else { name.clone() };
@@ -53,6 +54,8 @@ pub(super) fn server(table: &Table<'_>) -> ServerEntry {
         prefix_at: table.place("prefix"),
         prefix,
         prefix_value,
+        issuer_at: entry.issuer_at,
+        token_url_at: entry.token_url_at,
         renamed,
     }
 }
@@ -70,8 +73,10 @@ struct Head {
 fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     let protocols = &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];
     let probe = if table.has("command") { STDIO_PROBE_TIMEOUT } else { HTTP_PROBE_TIMEOUT };
-    let (resources, resource_uris) =
-        table.inner("resources", |resources| (filter(resources), resources.or("uris", globs, Globs::none())));
+    let (resources, resource_uris, resources_probe) = table.inner("resources", |resources| {
+        let uris = resources.or("uris", globs, Globs::none());
+        (filter(resources), uris, resources.or("probe", boolean, false))
+    });
     let seconds = Duration::from_secs;
     // Every key is read before the first `?`, so that one problem does not hide another.
     let server = |name: String, target: Target, credentials: Credentials| Server {
@@ -100,13 +105,20 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         prompts: table.inner("prompts", filter),
         resources,
         resource_uris,
+        resources_probe,
         overrides: head.overrides,
         credentials,
+        forward_headers: table.or(
+            "forward_headers",
+            |node| each(node, "an array of strings", forwardable),
+            [],
+        ),
     };
     let whole = head.name.is_some() && head.target.is_some() && head.credentials.is_some();
     // What stands in for a part that could not be read is thrown away two lines below.
     let target = head.target.unwrap_or_else(nowhere);
     let read = server(head.name.unwrap_or_default(), target, head.credentials.unwrap_or(Credentials::None));
+    credential_rules(table, &read);
     whole.then_some(read)
 }
 
@@ -166,6 +178,21 @@ fn stray_credentials(table: &Table<'_>, credentials: Option<&Credentials>) {
     if some && table.has("command") && !table.has("url") {
         let help = "give a child process its secrets with `env`";
         table.report("credentials", "is only for servers with `url`", help);
+    }
+}
+
+/// What credentials ask of the rest of a server.
+fn credential_rules(table: &Table<'_>, server: &Server) {
+    if server.credentials.is_per_user() && server.protocol != Protocol::Modern {
+        let help =
+            "a session of the older revisions would be shared by callers: write `protocol = \"modern\"`";
+        table.report("protocol", "must be \"modern\" with `kind = \"token_exchange\"`", help);
+    }
+    if let Credentials::Headers(own) = &server.credentials
+        && let Some((name, _)) = own.iter().find(|(name, _)| server.forward_headers.contains(name))
+    {
+        let message = format!("names the header `{name}`, which `credentials` set");
+        table.report("forward_headers", message, "remove it");
     }
 }
 

@@ -10,6 +10,7 @@ use super::super::expand::Outside;
 use super::super::file::parse_in;
 use super::super::read::{Reading, join};
 use super::super::{Config, Credentials, Problems};
+use super::credentials::ED25519;
 
 const EXAMPLE: &str = include_str!("../../../config/gatehouse.example.toml");
 const PRODUCTION: &str = include_str!("../../../config/production.toml");
@@ -19,7 +20,10 @@ const QUICKSTART: &str = include_str!("../../../config/quickstart.toml");
 fn read(text: &str) -> (Result<Config, Problems>, BTreeSet<String>) {
     let var = |_: &str| Some("c29tZXRoaW5nLWxvbmctZW5vdWdoLXRvLXNlYWwtd2l0aA==".to_owned());
     let file = |_: &Path, _: usize| -> io::Result<Vec<u8>> { Ok(b"from a file\n".to_vec()) };
-    let token = |path: &Path, most: usize| file(path, most).map(|_| b"tok-1\n".to_vec());
+    let token = |path: &Path, most: usize| {
+        let key = path.extension().is_some_and(|extension| extension == "pem");
+        file(path, most).map(|_| if key { ED25519.into() } else { b"tok-1\n".to_vec() })
+    };
     let reading = Reading::new(Outside { var: &var, file: &token });
     let result = parse_in(&reading, text, Path::new(""));
     (result, reading.declared())

@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, header};
 
-use crate::auth::{Authenticator, Principal, Rejection, insufficient_scope};
+use crate::auth::{Authenticator, Principal, Rejection, caller_token, insufficient_scope};
 use crate::gateway::Endpoint;
 use crate::inbound::respond::empty;
 use crate::inbound::{Door, Request, Response, well_known};
@@ -23,12 +23,18 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
         None => Principal::anonymous(),
         Some(auth) => {
             let resource = door.resource(endpoint);
-            match auth.authenticate(request.headers(), request.uri().query(), &resource).await {
+            // Boxed: a gateway without tokens would carry all of it along with every request.
+            match Box::pin(auth.authenticate(request.headers(), request.uri().query(), &resource)).await {
                 Ok(principal) => principal,
                 Err(rejection) => return refuse(door, &auth, endpoint, rejection),
             }
         }
     };
+    // Kept only where it is to be exchanged, in a form that cannot be printed.
+    let exchanged = endpoint.members.iter().any(|shelf| shelf.server.config.credentials.is_per_user());
+    if exchanged && let Some(token) = caller_token(request.headers()) {
+        request.token = Some(token.0);
+    }
     drop(snapshot);
     request.principal = Some(principal);
     // Whatever reads headers from here on, a credential is not among them.

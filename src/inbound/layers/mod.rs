@@ -6,3 +6,4 @@ pub(super) mod cors;
 pub(super) mod observe;
 pub(super) mod origin;
 pub(super) mod panic;
+pub(super) mod unread;

@@ -19,6 +19,8 @@ pub struct Guard {
     loopback: bool,
     default_hosts: bool,
     default_origins: bool,
+    /// Values of `Host` that are ours, as most clients write them: found without parsing.
+    usual: Vec<String>,
 }
 
 /// A host, and a port if one was named.
@@ -46,7 +48,7 @@ impl Guard {
         let own_host =
             Authority { host: public_url.host_str().unwrap_or_default().to_ascii_lowercase(), port: None };
         let own_origin = Origin::parse(public_url.as_str());
-        Self {
+        let mut guard = Self {
             any_host: hosts.is_some_and(|list| list.iter().any(|h| h == "*")),
             any_origin: origins.is_some_and(|list| list.iter().any(|o| o == "*")),
             hosts: match hosts {
@@ -60,12 +62,18 @@ impl Guard {
             loopback: bound.ip().is_loopback(),
             default_hosts: hosts.is_none(),
             default_origins: origins.is_none(),
-        }
+            usual: Vec::new(),
+        };
+        let (name, port) = (public_url.host_str().unwrap_or_default(), bound.port());
+        let usual =
+            [name.to_owned(), format!("{name}:{port}"), bound.to_string(), format!("localhost:{port}")];
+        guard.usual = usual.into_iter().filter(|host| guard.host_allowed(host)).collect();
+        guard
     }
 
     /// Whether a `Host` value (or HTTP/2 authority) is ours.
     pub fn host_allowed(&self, host: &str) -> bool {
-        if self.any_host {
+        if self.any_host || self.usual.iter().any(|usual| usual == host) {
             return true;
         }
         let Some(given) = Authority::parse(host) else { return false };

@@ -1,9 +1,10 @@
 //! Streamable HTTP: one POST out, one JSON object or a stream of events back (H-60, H-61).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use tokio::time::Instant;
@@ -12,6 +13,7 @@ use url::Url;
 use crate::net::body::Body;
 use crate::net::budget::{Budget, Held};
 use crate::net::{Client, ClientError};
+use crate::outbound::credentials::{Credential, OnBehalf, Token};
 use crate::outbound::error::Failure;
 use crate::protocol::edit::Parts;
 use crate::protocol::sse;
@@ -22,6 +24,7 @@ pub struct HttpLink {
     client: Client,
     uri: Uri,
     headers: HeaderMap,
+    credential: Credential,
     budget: Budget,
     max_result: usize,
 }
@@ -44,6 +47,14 @@ pub struct Answer {
     max_result: usize,
 }
 
+/// One message before it is addressed.
+#[derive(Debug, Clone)]
+struct Letter {
+    method: Method,
+    extra: HeaderMap,
+    body: Parts,
+}
+
 #[derive(Debug)]
 enum AnswerBody {
     Whole(Body),
@@ -52,11 +63,11 @@ enum AnswerBody {
 }
 
 impl HttpLink {
-    /// A link to `url` that sends `credentials` with every request.
+    /// A link to `url` that presents `credential` with every request.
     pub fn new(
         client: Client,
         url: &Url,
-        credentials: &[(HeaderName, HeaderValue)],
+        credential: Credential,
         budget: Budget,
         max_result: usize,
     ) -> Result<Self, Failure> {
@@ -74,52 +85,105 @@ impl HttpLink {
             header::USER_AGENT,
             HeaderValue::from_static(concat!("gatehouse/", env!("CARGO_PKG_VERSION"))),
         );
-        for (name, value) in credentials {
-            headers.insert(name.clone(), value.clone());
-        }
-        Ok(Self { client, uri, headers, budget, max_result })
+        Ok(Self { client, uri, headers, credential, budget, max_result })
     }
 
-    /// Sends one message. The error says whether the server may have seen it.
+    /// Sends one message of the gateway's own. The error says whether the server may have seen it.
     pub async fn post(&self, extra: HeaderMap, body: Parts) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Method::POST, extra, body).await
+        self.post_for(None, extra, body).await
+    }
+
+    /// Sends one message for a caller, who matters where each is presented as himself.
+    pub async fn post_for(
+        &self,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+        body: Parts,
+    ) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Letter { method: Method::POST, extra, body }, caller).await
     }
 
     /// Opens a stream of what the server says outside of calls (G-43).
     pub async fn get(&self, extra: HeaderMap) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Method::GET, extra, Parts::new()).await
+        self.exchange(Letter { method: Method::GET, extra, body: Parts::new() }, None).await
     }
 
     /// Ends a session (G-46).
     pub async fn delete(&self, extra: HeaderMap) -> Result<StatusCode, (Failure, bool)> {
-        Ok(self.exchange(Method::DELETE, extra, Parts::new()).await?.status)
+        let letter = Letter { method: Method::DELETE, extra, body: Parts::new() };
+        Ok(self.exchange(letter, None).await?.status)
     }
 
-    async fn exchange(
+    async fn exchange(&self, letter: Letter, caller: Option<&OnBehalf>) -> Result<Answer, (Failure, bool)> {
+        let Some(fixed) = self.credential.fixed() else {
+            // Boxed: what may happen on the way to a token would make every call's future large.
+            return Box::pin(self.exchange_with_token(letter, caller)).await;
+        };
+        let mut request = self.request(letter);
+        for (name, value) in fixed {
+            request.headers_mut().insert(name.clone(), value.clone());
+        }
+        Ok(self.answer(self.send(request).await?))
+    }
+
+    /// A refused token is renewed once, and the letter sent once more: 401 comes before execution.
+    async fn exchange_with_token(
         &self,
-        method: Method,
-        extra: HeaderMap,
-        body: Parts,
+        letter: Letter,
+        caller: Option<&OnBehalf>,
     ) -> Result<Answer, (Failure, bool)> {
-        let mut request = Request::new(body);
-        *request.method_mut() = method;
+        let (response, token) = self.present(letter.clone(), caller).await?;
+        let refused = response.status() == StatusCode::UNAUTHORIZED;
+        if !refused || !Box::pin(self.credential.refused(caller, &token)).await {
+            return Ok(self.answer(response));
+        }
+        drop(response);
+        Ok(self.answer(self.present(letter, caller).await?.0))
+    }
+
+    /// Sends a letter with a token; also the token.
+    async fn present(
+        &self,
+        letter: Letter,
+        caller: Option<&OnBehalf>,
+    ) -> Result<(Response<Body>, Arc<Token>), (Failure, bool)> {
+        let mut request = self.request(letter);
+        let token = Box::pin(self.credential.present(caller, request.headers_mut())).await;
+        let token = token.map_err(|error| (Failure::NoToken(error.to_string()), false))?;
+        let response = Box::pin(self.send(request)).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            token.accept();
+        }
+        Ok((response, token))
+    }
+
+    fn request(&self, letter: Letter) -> Request<Parts> {
+        let mut request = Request::new(letter.body);
+        *request.method_mut() = letter.method;
         *request.uri_mut() = self.uri.clone();
         let mut headers = self.headers.clone();
         if request.method() != Method::POST {
             headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
             headers.remove(header::CONTENT_TYPE);
         }
-        headers.extend(extra);
+        headers.extend(letter.extra);
         *request.headers_mut() = headers;
-        let response = self.client.send(request).await.map_err(|e| (unavailable(&e), e.sent))?;
+        request
+    }
+
+    async fn send(&self, request: Request<Parts>) -> Result<Response<Body>, (Failure, bool)> {
+        self.client.send(request).await.map_err(|error| (unavailable(&error), error.sent))
+    }
+
+    fn answer(&self, response: Response<Body>) -> Answer {
         let (head, body) = response.into_parts();
-        let events = media_type(&head.headers).is_some_and(|t| t == "text/event-stream");
+        let events = is_events(&head.headers);
         let body = if events {
             AnswerBody::Events(body, Box::new(sse::Parser::new(self.max_result)))
         } else {
             AnswerBody::Whole(body)
         };
-        Ok(Answer {
+        Answer {
             status: head.status,
             headers: head.headers,
             last_event_id: None,
@@ -128,7 +192,7 @@ impl HttpLink {
             body,
             held: self.budget.hold(),
             max_result: self.max_result,
-        })
+        }
     }
 }
 
@@ -214,10 +278,11 @@ impl Answer {
     }
 }
 
-/// The media type without parameters, in lower case.
-fn media_type(headers: &HeaderMap) -> Option<String> {
-    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
-    Some(value.split(';').next()?.trim().to_ascii_lowercase())
+/// Whether the body is an event stream, parameters and case aside.
+fn is_events(headers: &HeaderMap) -> bool {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media = value.split(';').next().unwrap_or_default().trim();
+    media.eq_ignore_ascii_case("text/event-stream")
 }
 
 fn encoded(headers: &HeaderMap) -> bool {

@@ -180,7 +180,7 @@ fn the_view_is_the_same_for_the_same_grants() {
     let shown = |claims: Value, scopes: &[&str]| {
         let person = Person::new(&claims, scopes);
         match policy.rights(Some(person.caller()), at(NOW), "/mcp") {
-            Rights::Granted(granted) => granted.shown,
+            Rights::Granted(granted) => granted.shown.clone(),
             Rights::Open => panic!("there are grants"),
         }
     };

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::client::{Answer, Connection};
 use super::exchange::{Answer as Reply, Exchange};
 use super::gateway::Gateway;
-use super::request::{Mcp, mcp};
+use super::request::{Mcp, Request, mcp};
 use super::server::{Held, Server};
 use super::{json, within};
 
@@ -39,7 +39,12 @@ impl Stream {
 
     /// The same at another endpoint.
     pub(crate) async fn at(connection: Connection, path: &str, id: &str, filter: &str) -> Self {
-        let answer = connection.begin(listen(id, filter).request().at(path)).await;
+        Self::ask(connection, listen(id, filter).request().at(path), id).await
+    }
+
+    /// The same by any request that opens a stream.
+    pub(crate) async fn ask(connection: Connection, request: Request, id: &str) -> Self {
+        let answer = connection.begin(request).await;
         assert_eq!(answer.status(), 200, "{answer:?}");
         assert_eq!(answer.head.one("content-type").as_deref(), Some("text/event-stream"));
         let mut stream = Self { answer, id: json::value(id), honoured: Value::Null };

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "a shared kit: not every helper is wanted at every time")]
 
+pub(crate) mod cast;
 pub(crate) mod child;
 pub(crate) mod client;
 pub(crate) mod exchange;
@@ -16,6 +17,8 @@ pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
 pub(crate) mod tcp;
+pub(crate) mod tls;
+pub(crate) mod token_server;
 pub(crate) mod wire;
 
 use std::future::Future;

@@ -92,6 +92,7 @@ struct Shared {
     scripts: Mutex<BTreeMap<String, Script>>,
     seen: Mutex<Vec<Seen>>,
     sessions: Mutex<BTreeSet<String>>,
+    minted: AtomicUsize,
     accepted: AtomicUsize,
     open: AtomicUsize,
 }
@@ -129,6 +130,7 @@ impl Server {
             scripts: Mutex::default(),
             seen: Mutex::default(),
             sessions: Mutex::default(),
+            minted: AtomicUsize::new(0),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
         });
@@ -318,7 +320,8 @@ impl Shared {
         if method == "initialize" {
             let id = {
                 let mut sessions = self.sessions.lock().unwrap();
-                let id = format!("session-{}-{}", self.name, seen.connection * 1000 + sessions.len());
+                // Never the same twice, also after all were forgotten.
+                let id = format!("session-{}-{}", self.name, self.minted.fetch_add(1, Ordering::SeqCst));
                 sessions.insert(id.clone());
                 id
             };

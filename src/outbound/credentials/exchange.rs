@@ -1,0 +1,113 @@
+//! Tokens for callers: the issuer of a caller's own token exchanges it (RFC 8693; ). Never shared.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use moka::Expiry;
+use moka::future::Cache;
+use tokio::time::Instant;
+
+use super::issuer::{Grant, TokenServer};
+use super::token::{Token, TokenError};
+use crate::config::Secret;
+
+/// Tokens kept for one server.
+const MOST: u64 = 10_000;
+
+/// For whom a request is made, and what was brought to prove it.
+#[derive(Debug, Clone)]
+pub struct OnBehalf {
+    /// The caller's id: tokens are kept by it.
+    pub principal: Arc<str>,
+    /// Whose token it is.
+    pub issuer: Arc<str>,
+    /// `exp` of the token, in seconds since 1970.
+    pub expires: Option<u64>,
+    /// The caller's token; it goes to its issuer and nowhere else.
+    pub token: Option<Secret>,
+}
+
+/// The caller and a digest of the caller's token.
+type Key = (Arc<str>, [u8; 32]);
+
+/// Exchanges callers' tokens for those of one server.
+#[derive(Debug)]
+pub struct Exchanger {
+    issuer: Arc<TokenServer>,
+    audience: Option<String>,
+    kept: Cache<Key, Arc<Token>>,
+}
+
+impl Exchanger {
+    pub(super) fn new(issuer: Arc<TokenServer>, audience: Option<String>) -> Self {
+        let kept = Cache::builder().max_capacity(MOST).expire_after(Life).build();
+        Self { issuer, audience, kept }
+    }
+
+    /// The caller's token for this server: kept, or exchanged once for all the caller's requests that wait.
+    pub(super) async fn get(&self, caller: &OnBehalf) -> Result<Arc<Token>, TokenError> {
+        let (subject, key) = self.subject(caller)?;
+        let kept = self.kept.try_get_with(key.clone(), self.exchange(subject, caller.expires, false)).await;
+        let token = kept.map_err(|error| (*error).clone())?;
+        if Instant::now() < token.dead_at {
+            return Ok(token);
+        }
+        // The cache looks at its clock a little later than we do.
+        self.kept.invalidate(&key).await;
+        self.exchange(subject, caller.expires, false).await
+    }
+
+    /// Forgets a token that was refused and gets another one. True when that may be tried.
+    pub(super) async fn refused(&self, caller: &OnBehalf, token: &Arc<Token>) -> bool {
+        let Ok((subject, key)) = self.subject(caller) else { return false };
+        if !token.may_renew() {
+            return false;
+        }
+        if self.kept.get(&key).await.is_some_and(|kept| Arc::ptr_eq(&kept, token)) {
+            self.kept.invalidate(&key).await;
+        }
+        // Here, so that it is known to be a renewal; a failure shows when the token is asked for.
+        self.kept.try_get_with(key, self.exchange(subject, caller.expires, true)).await.is_ok()
+    }
+
+    /// What is exchanged, and its place. Only tokens of this issuer: sent to another, it would be passed on.
+    fn subject<'c>(&self, caller: &'c OnBehalf) -> Result<(&'c Secret, Key), TokenError> {
+        let token = caller.token.as_ref().ok_or(TokenError::Caller("has no token to exchange"))?;
+        if self.issuer.issuer() != Some(&*caller.issuer) {
+            return Err(TokenError::Caller("has a token of another issuer"));
+        }
+        let mut print = [0; 32];
+        print.copy_from_slice(digest(&SHA256, token.expose().as_bytes()).as_ref());
+        Ok((token, (Arc::clone(&caller.principal), print)))
+    }
+
+    async fn exchange(
+        &self,
+        subject: &Secret,
+        expires: Option<u64>,
+        renewal: bool,
+    ) -> Result<Arc<Token>, TokenError> {
+        let left = expires.map(left);
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(TokenError::Caller("has a token that has expired"));
+        }
+        let issued = self.issuer.ask(Grant::Exchange { subject, audience: self.audience.as_deref() }).await?;
+        Ok(Arc::new(Token::new(issued, renewal, left)))
+    }
+}
+
+/// Until a second since 1970.
+fn left(expires: u64) -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Duration::from_secs(expires).saturating_sub(now)
+}
+
+/// A token is kept until it is not used any more.
+struct Life;
+
+impl Expiry<Key, Arc<Token>> for Life {
+    fn expire_after_create(&self, _: &Key, token: &Arc<Token>, _: StdInstant) -> Option<Duration> {
+        Some(token.dead_at.saturating_duration_since(Instant::now()))
+    }
+}
