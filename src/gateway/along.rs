@@ -1,5 +1,7 @@
-//! What of a client's request goes along to a server beside its message: chosen headers, and who asks.
+//! What of a client's request goes along to a server beside its message: chosen headers, who asks, capabilities,
+//! the trace.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
@@ -7,6 +9,9 @@ use http::{HeaderName, HeaderValue};
 use super::Call;
 use crate::config::Server as ServerConfig;
 use crate::outbound::OnBehalf;
+use crate::protocol::meta::{TASKS, UI};
+use crate::protocol::object::{Object, Span, string};
+use crate::telemetry::trace::{self, TraceContext};
 
 /// The client's headers that the operator lets through; values a header cannot have do not come in.
 pub(super) fn forwarded(call: &Call, server: &ServerConfig) -> Vec<(HeaderName, HeaderValue)> {
@@ -26,4 +31,63 @@ pub(super) fn on_behalf(call: &Call) -> OnBehalf {
         expires: call.principal.expires,
         token: call.token.clone(),
     }
+}
+
+/// The capabilities that the gateway can relay between modern hops (M-33): never more than was declared;
+/// extensions that it knows, and those the operator lets through to this server.
+pub(super) fn relayable(declared: &str, admitted: &[String]) -> String {
+    const RELAYED: [&str; 3] = ["roots", "sampling", "elicitation"];
+    if declared == "{}" {
+        return declared.to_owned();
+    }
+    let whole = Span::new(0, declared.len());
+    let Ok(object) = Object::parse(declared, whole) else { return String::new() };
+    let keep = |object: &Object, keys: &[&str]| -> String {
+        let wanted = object.members.iter().filter(|m| keys.contains(&m.name(declared)));
+        join(wanted.map(|m| Span { start: m.key.start, end: m.value.end }.of(declared)))
+    };
+    let mut members = keep(&object, &RELAYED);
+    if let Ok(Some(extensions)) = object.get(declared, "extensions")
+        && let Ok(extensions) = Object::parse(declared, extensions)
+    {
+        let known = [TASKS, UI].into_iter().chain(admitted.iter().map(String::as_str));
+        let kept = keep(&extensions, &known.collect::<Vec<_>>());
+        if !kept.is_empty() {
+            let comma = if members.is_empty() { "" } else { "," };
+            members.extend([comma, "\"extensions\":{", &kept, "}"]);
+        }
+    }
+    format!("{{{members}}}")
+}
+
+/// Members of an object, with commas between them.
+pub(super) fn join<'t>(members: impl Iterator<Item = &'t str>) -> String {
+    let mut joined = String::new();
+    for member in members {
+        let comma = if joined.is_empty() { "" } else { "," };
+        joined.extend([comma, member]);
+    }
+    joined
+}
+
+/// The caller's trace, continued; none is begun here. `_meta` wins over the header (M-28).
+pub(super) fn trace(call: &Call) -> Option<TraceContext> {
+    let (parent, state) = told_trace(call)?;
+    Some(TraceContext::continue_from(Some(&parent), state.as_deref()))
+}
+
+/// The id of the caller's trace, if it gave one.
+pub(super) fn trace_id(call: &Call) -> Option<String> {
+    trace::trace_id(&told_trace(call)?.0).map(str::to_owned)
+}
+
+/// `traceparent` and `tracestate` as they came.
+fn told_trace(call: &Call) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
+    let text = call.envelope.text();
+    let header = |name: &str| call.headers.get(name).and_then(|v| v.to_str().ok()).map(Cow::from);
+    let meta = call.envelope.meta.as_ref();
+    let in_meta = |span: Option<Span>| span.and_then(|span| string(span.of(text)));
+    let parent =
+        meta.and_then(|m| in_meta(m.traceparent)).map(|p| (p, meta.and_then(|m| in_meta(m.tracestate))));
+    parent.or_else(|| Some((header("traceparent")?, header("tracestate"))))
 }

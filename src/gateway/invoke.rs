@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::along::{forwarded, on_behalf};
+use super::along::{forwarded, join, on_behalf, relayable, trace};
 use super::error::{failure_outcome, sentence};
 use super::read::keep;
 use super::record::Record;
@@ -22,11 +22,10 @@ use crate::outbound::{Failure, Hop, Message, Request, Retry, Server};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
-use crate::protocol::meta::{LEVELS, TASKS, UI};
+use crate::protocol::meta::LEVELS;
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, Span, string};
 use crate::telemetry::Outcome;
-use crate::telemetry::trace::{self, TraceContext};
 
 /// One request prepared for one server.
 pub(super) struct Errand<'a> {
@@ -331,65 +330,6 @@ fn object_or_null(call: &Call, key: &str) -> Result<(), GatewayError> {
 fn named(text: &str, span: Option<Span>) -> Option<(Span, Cow<'_, str>)> {
     let span = span?;
     Some((span, string(span.of(text))?))
-}
-
-/// The capabilities that the gateway can relay between modern hops (M-33): never more than was declared;
-/// extensions that it knows, and those the operator lets through to this server.
-fn relayable(declared: &str, admitted: &[String]) -> String {
-    const RELAYED: [&str; 3] = ["roots", "sampling", "elicitation"];
-    if declared == "{}" {
-        return declared.to_owned();
-    }
-    let whole = Span::new(0, declared.len());
-    let Ok(object) = Object::parse(declared, whole) else { return String::new() };
-    let keep = |object: &Object, keys: &[&str]| -> String {
-        let wanted = object.members.iter().filter(|m| keys.contains(&m.name(declared)));
-        join(wanted.map(|m| Span { start: m.key.start, end: m.value.end }.of(declared)))
-    };
-    let mut members = keep(&object, &RELAYED);
-    if let Ok(Some(extensions)) = object.get(declared, "extensions")
-        && let Ok(extensions) = Object::parse(declared, extensions)
-    {
-        let known = [TASKS, UI].into_iter().chain(admitted.iter().map(String::as_str));
-        let kept = keep(&extensions, &known.collect::<Vec<_>>());
-        if !kept.is_empty() {
-            let comma = if members.is_empty() { "" } else { "," };
-            members.extend([comma, "\"extensions\":{", &kept, "}"]);
-        }
-    }
-    format!("{{{members}}}")
-}
-
-/// Members of an object, with commas between them.
-fn join<'t>(members: impl Iterator<Item = &'t str>) -> String {
-    let mut joined = String::new();
-    for member in members {
-        let comma = if joined.is_empty() { "" } else { "," };
-        joined.extend([comma, member]);
-    }
-    joined
-}
-
-/// The caller's trace, continued; none is begun here. `_meta` wins over the header (M-28).
-fn trace(call: &Call) -> Option<TraceContext> {
-    let (parent, state) = told_trace(call)?;
-    Some(TraceContext::continue_from(Some(&parent), state.as_deref()))
-}
-
-/// The id of the caller's trace, if it gave one.
-pub(super) fn trace_id(call: &Call) -> Option<String> {
-    trace::trace_id(&told_trace(call)?.0).map(str::to_owned)
-}
-
-/// `traceparent` and `tracestate` as they came.
-fn told_trace(call: &Call) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
-    let text = call.envelope.text();
-    let header = |name: &str| call.headers.get(name).and_then(|v| v.to_str().ok()).map(Cow::from);
-    let meta = call.envelope.meta.as_ref();
-    let in_meta = |span: Option<Span>| span.and_then(|span| string(span.of(text)));
-    let parent =
-        meta.and_then(|m| in_meta(m.traceparent)).map(|p| (p, meta.and_then(|m| in_meta(m.tracestate))));
-    parent.or_else(|| Some((header("traceparent")?, header("tracestate"))))
 }
 
 /// The outcome of a complete or interim result.

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
+use super::along::trace_id;
 use super::error::GatewayError;
-use super::invoke;
 use super::snapshot::Endpoint;
 use super::view::Route;
 use super::{Call, Gateway};
@@ -62,7 +62,7 @@ impl Record {
             request: call.request,
             endpoint: Arc::clone(&call.endpoint),
             request_bytes: call.envelope.body().len(),
-            trace: invoke::trace_id(call),
+            trace: trace_id(call),
             item: None,
             grant: None,
         };

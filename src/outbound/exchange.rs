@@ -1,6 +1,7 @@
 //! The answers to one request: deadlines kept, ids checked, and a drop is a cancel by the hop's own rule (H-82).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -57,6 +58,23 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         self.inflight.dec();
+    }
+}
+
+/// A place in the queue for a permit.
+pub(super) struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    /// Looked at and taken in one step: of two who come at once for the last place, one gets it.
+    pub(super) fn enter(count: &'a AtomicUsize, most: usize) -> Option<Self> {
+        let taken = |places: usize| (places < most).then_some(places + 1);
+        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok().map(|_| Self(count))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::{Failure, OutboundError};
-use super::exchange::{CancelGuard, Exchange, Slot};
+use super::exchange::{CancelGuard, Exchange, Slot, Waiting};
 use super::link::http::HttpLink;
 use super::link::stdio::{Connection, StdioLink};
 use super::offer::Offer;
@@ -385,22 +385,5 @@ impl Server {
                 }
             }
         }
-    }
-}
-
-/// A place in the queue for a permit.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    /// Looked at and taken in one step: of two who come at once for the last place, one gets it.
-    fn enter(count: &'a AtomicUsize, most: usize) -> Option<Self> {
-        let taken = |places: usize| (places < most).then_some(places + 1);
-        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok().map(|_| Self(count))
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
