@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::error::Refusal;
 use super::layers::unread::Payload;
 use super::respond::{self, empty};
-use super::{Door, Request, Response, accept, body, modern, well_known};
+use super::{Door, Request, Response, Visit, accept, body, modern, well_known};
 use crate::auth::Principal;
 use crate::config::Secret;
 use crate::gateway::{Endpoint, Snapshot};
@@ -43,7 +43,7 @@ pub(super) async fn route(door: &Arc<Door>, request: Request, payload: &mut Payl
 
 async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Response {
     let at = Instant::now();
-    let Request { http, id: request, principal, token } = request;
+    let Visit { http, id: request, principal, token } = *request;
     let (head, ()) = http.into_parts();
     let snapshot = door.gateway.snapshot();
     // Without a principal nobody looked at this request: its endpoint came a moment later.

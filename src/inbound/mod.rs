@@ -71,9 +71,12 @@ pub struct Bounds {
     pub keepalive: Duration,
 }
 
-/// A request, and what the layers learnt of it.
+/// A request on its way through the layers. Boxed: each of them would hold it twice.
+type Request = Box<Visit>;
+
+/// A request without its body, and what the layers learnt of it.
 #[derive(Debug)]
-struct Request {
+struct Visit {
     http: http::Request<()>,
     /// What `X-Request-Id` says.
     id: u64,
@@ -85,7 +88,7 @@ struct Request {
 
 type Response = http::Response<Body>;
 
-impl std::ops::Deref for Request {
+impl std::ops::Deref for Visit {
     type Target = http::Request<()>;
 
     fn deref(&self) -> &Self::Target {
@@ -93,7 +96,7 @@ impl std::ops::Deref for Request {
     }
 }
 
-impl std::ops::DerefMut for Request {
+impl std::ops::DerefMut for Visit {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.http
     }
@@ -120,7 +123,7 @@ async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
     let (head, body) = http.into_parts();
     let mut payload = layers::unread::Payload::new(&head, body);
     let http = http::Request::from_parts(head, ());
-    let request = Request { http, id: 0, principal: None, token: None };
+    let request = Box::new(Visit { http, id: 0, principal: None, token: None });
 
     // Innermost first; a request passes them from the bottom up.
     let lent = &mut payload;

@@ -106,22 +106,26 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
     if !accepts.events {
         return finished(running_without_notices(running, notices).await, &id, false);
     }
-    let mut events = Events::new(id, door.bounds.keepalive);
-    tokio::select! {
+    // Made when it is clear that there will be any: most calls have their result first.
+    let events = |id: Id| Events::new(id, door.bounds.keepalive);
+    let first = tokio::select! {
         biased;
-        Some(notice) = notices.recv() => events.queue(framed(notice)),
+        Some(notice) = notices.recv() => framed(notice),
         result = &mut running => {
             // A server may say all it has to say at once: notices and result in one piece.
             let said: Vec<Parts> = std::iter::from_fn(|| notices.try_recv().ok()).collect();
             if said.is_empty() || result.is_err() {
-                return finished(result, &events.id, !accepts.json);
+                return finished(result, &id, !accepts.json);
             }
+            let mut events = events(id);
             said.into_iter().for_each(|notice| events.queue(framed(notice)));
             events.finish(result);
             return stream(StatusCode::OK, Body::Events(Box::new(events)));
         }
-        () = patience => events.queue(Bytes::from_static(sse::KEEP_ALIVE).into()),
-    }
+        () = patience => Bytes::from_static(sse::KEEP_ALIVE).into(),
+    };
+    let mut events = events(id);
+    events.queue(first);
     events.source = Some((running, notices));
     stream(StatusCode::OK, Body::Events(Box::new(events)))
 }

@@ -130,48 +130,35 @@ fn escape(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// How many bytes stand before the first quote, backslash or control character.
 fn plain(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 32;
-    const WORD: usize = 8;
-    let mut at = 0;
-    // Most strings are short: whole blocks only behind the first words.
-    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk::<WORD>) {
-        if let Some(found) = first_special(*word) {
-            return at + found;
-        }
-        at += WORD;
-        if at.is_multiple_of(BLOCK) {
-            let rest = bytes.get(at..).unwrap_or_default();
-            at += rest.chunks_exact(BLOCK).take_while(|block| !any_special(block)).count() * BLOCK;
+    let (pairs, rest) = bytes.as_chunks::<16>();
+    for (at, pair) in pairs.iter().enumerate() {
+        let [low, high] = [word(pair.first_chunk()), word(pair.last_chunk())];
+        if (low | high) != 0 {
+            let first = if low == 0 { 8 + first_hit(high) } else { first_hit(low) };
+            return at * 16 + first;
         }
     }
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|b| special(*b)).unwrap_or(rest.len())
+    let before = bytes.len() - rest.len();
+    let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    before + rest.iter().position(special).unwrap_or(rest.len())
 }
 
-const fn special(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
-}
-
-/// Without a way out in the middle, so that the compiler makes vector instructions of it.
-fn any_special(block: &[u8]) -> bool {
-    block.iter().fold(false, |any, byte| any | special(*byte))
-}
-
-/// The position of the first special byte, by arithmetic on eight at once. A borrow can only come from a byte
-/// that is special itself, so it never makes an earlier one up.
-const fn first_special(word: [u8; 8]) -> Option<usize> {
+/// The highest bit of each of eight bytes that is a quote, a backslash or a control character, by arithmetic on
+/// all at once. A borrow can only come from such a byte, so it never makes up an earlier one.
+fn word(bytes: Option<&[u8; 8]>) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = ONES << 7;
-    let word = u64::from_le_bytes(word);
-    let quote = word ^ (ONES * b'"' as u64);
+    let Some(bytes) = bytes else { return 0 };
+    let word = u64::from_le_bytes(*bytes);
+    // With this bit turned, quotes lie right above the control characters, and blanks elsewhere.
+    let turned = word ^ (ONES * 2);
+    let below = turned.wrapping_sub(ONES * 0x21) & !turned;
     let slash = word ^ (ONES * b'\\' as u64);
-    let hits = (quote.wrapping_sub(ONES) & !quote)
-        | (slash.wrapping_sub(ONES) & !slash)
-        | (word.wrapping_sub(ONES * 0x20) & !word);
-    match hits & HIGH {
-        0 => None,
-        hits => Some(hits.trailing_zeros() as usize / 8),
-    }
+    let slash = slash.wrapping_sub(ONES) & !slash;
+    (below | slash) & (ONES << 7)
+}
+
+const fn first_hit(hits: u64) -> usize {
+    hits.trailing_zeros() as usize / 8
 }
 
 /// What is open around a value, innermost last: `true` for an object. One bit a level, so that nothing is
