@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
+use bytestring::ByteString;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 16 << 20;
 #[derive(Debug, Clone)]
 pub struct Kept {
     /// The server's whole message.
-    pub body: Bytes,
+    pub body: ByteString,
     /// The result in it.
     pub result: Span,
     /// When it was received.

@@ -80,7 +80,7 @@ async fn fetch(server: &Arc<Server>, kind: Kind, params: String) -> Result<Fetch
         match exchange.next().await? {
             Message::Progress(..) | Message::Log(..) => {}
             Message::Result { body, result, modern, .. } => {
-                let bytes: Bytes = body.slice(result.range());
+                let bytes: Bytes = body.as_bytes().slice(result.range());
                 let page = items::page(kind, &bytes).map_err(|_| malformed(server))?;
                 return Ok(Fetched::Page(page, bytes.len(), modern));
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytestring::ByteString;
 use tokio::time::Instant;
 
 use super::along::{forwarded, join, on_behalf, relayable, trace};
@@ -234,12 +234,10 @@ impl Gateway {
     }
 
     /// Resources that a tool or prompt points to become readable for this caller (design §4).
-    fn note_links(&self, call: &Call, server: &Server, body: &Bytes, result: Span) {
+    fn note_links(&self, call: &Call, server: &Server, body: &ByteString, result: Span) {
         let several = call.endpoint.config.prefix;
         if several && matches!(call.method, Method::ToolsCall | Method::PromptsGet) {
-            // Relayed just now, so it is text.
-            let text = std::str::from_utf8(body).unwrap_or_default();
-            self.links.note(&call.principal.id, &server.name, text, result);
+            self.links.note(&call.principal.id, &server.name, body, result);
         }
     }
 

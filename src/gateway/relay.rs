@@ -1,6 +1,7 @@
 //! What comes back from a server, on its way to the client: hop members replaced by splices, the rest as it is.
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use super::invoke::outcome_of;
 use super::state::Bound;
@@ -68,7 +69,7 @@ impl Relay<'_> {
         *last = Some(progress);
         let mut edits = Edits::new();
         edits.replace(ours, token);
-        let params = edits.apply(&message.body, params.span);
+        let params = edits.apply(message.body.as_bytes(), params.span);
         Some(message::request(None, "notifications/progress", params))
     }
 
@@ -91,7 +92,7 @@ impl Relay<'_> {
                 None => edits.append(params, format!("\"logger\":{}", json_string(server))),
             }
         }
-        let params = edits.apply(&message.body, params.span);
+        let params = edits.apply(message.body.as_bytes(), params.span);
         Some(message::request(None, "notifications/message", params))
     }
 
@@ -99,12 +100,12 @@ impl Relay<'_> {
     /// `object`: the result's members, if they were read already.
     pub(super) fn result(
         &self,
-        body: &Bytes,
+        body: &ByteString,
         span: Span,
         object: Option<Object>,
     ) -> Result<Relayed, GatewayError> {
         const MALFORMED: GatewayError = GatewayError::Internal("the server's result is malformed");
-        let text = std::str::from_utf8(body).map_err(|_| MALFORMED)?;
+        let text = &**body;
         let object = match object {
             Some(object) => object,
             None => Object::parse(text, span).map_err(|_| MALFORMED)?,
@@ -161,7 +162,7 @@ impl Relay<'_> {
             edits.append(&object, added.0);
         }
         let is_error = get("isError")?.is_some_and(|span| span.of(text) == "true");
-        let parts = edits.apply(body, object.span);
+        let parts = edits.apply(body.as_bytes(), object.span);
         Ok(Relayed { parts, outcome: outcome_of(asks, is_error), hints })
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use prometheus::IntGauge;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
@@ -29,7 +30,7 @@ pub enum Message {
     /// The final result.
     Result {
         /// The whole message.
-        body: Bytes,
+        body: ByteString,
         /// The result in it.
         result: Span,
         /// Its members, where it is an object that can be read.

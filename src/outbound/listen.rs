@@ -287,7 +287,7 @@ impl Listen {
             "notifications/tasks" => {
                 let (text, params) = (message.text(), params?);
                 let id = string(params.get(text, "taskId").ok()??.of(text))?.into_owned();
-                Some(Notice::Task(id, message.body.slice(params.span.range())))
+                Some(Notice::Task(id, message.body.as_bytes().slice(params.span.range())))
             }
             _ => None,
         }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use super::code;
 use super::meta::Meta;
@@ -74,7 +75,7 @@ impl EnvelopeError {
 /// One parsed message: the body and where its parts stand in it.
 #[derive(Debug, Clone)]
 pub struct Envelope {
-    body: Bytes,
+    body: ByteString,
     /// Request, notification or response.
     pub kind: MessageKind,
     method: Option<Span>,
@@ -90,13 +91,14 @@ impl Envelope {
     /// Reads one message. Invalid UTF-8, a BOM, bad JSON or too much depth is -32700; JSON that is no
     /// acceptable message (batch, duplicate key, bad id) is -32600 with the id where it could be read.
     pub fn parse(body: Bytes, limits: Limits) -> Result<Self, EnvelopeError> {
-        let text = std::str::from_utf8(&body)
+        let body = ByteString::try_from(body)
             .map_err(|_| EnvelopeError::new(code::PARSE_ERROR, "the body is not UTF-8"))?;
+        let text = &*body;
         let oversized = check_limits(text, limits)?;
         let whole = Span::new(0, text.len());
         let (top, bad_key) = Object::read(text, whole).map_err(|e| top_error(e, text))?;
         let id_span = top.get(text, "id").map_err(|e| in_message(e, None))?;
-        let id = id_span.and_then(|span| Id::parse(span.of(text), &body));
+        let id = id_span.and_then(|span| Id::parse(span.of(text), body.as_bytes()));
         let fail = |code, message| EnvelopeError { code, message, id: id.clone() };
         let invalid = |message| fail(code::INVALID_REQUEST, message);
         let get = |key| top.get(text, key).map_err(|e| in_message(e, id.clone()));
@@ -148,14 +150,13 @@ impl Envelope {
     }
 
     /// The body it was read from.
-    pub const fn body(&self) -> &Bytes {
-        &self.body
+    pub fn body(&self) -> &Bytes {
+        self.body.as_bytes()
     }
 
     /// The body as text.
     pub fn text(&self) -> &str {
-        // Checked by `parse`; an empty text could only make look-ups find nothing.
-        std::str::from_utf8(&self.body).unwrap_or_default()
+        &self.body
     }
 
     /// The request's id; `None` for notifications and responses.

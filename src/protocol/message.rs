@@ -1,6 +1,7 @@
 //! JSON-RPC messages as bytes: built from pieces, and answers read shallowly.
 
 use bytes::Bytes;
+use bytestring::ByteString;
 
 use super::edit::{Edits, Parts};
 use super::envelope::Id;
@@ -80,7 +81,7 @@ fn request_head(id: Option<&Id>, method: &str) -> String {
 #[derive(Debug, Clone)]
 pub struct Received {
     /// The whole message.
-    pub body: Bytes,
+    pub body: ByteString,
     /// What it is.
     pub kind: ReceivedKind,
 }
@@ -136,15 +137,15 @@ pub struct RpcError {
 impl Received {
     /// Reads one message of a server; keys we read may occur once only (design §2).
     pub fn parse(body: Bytes) -> Result<Self, ObjectError> {
-        let text = std::str::from_utf8(&body).map_err(|_| ObjectError::Syntax)?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let body = body.slice_ref(text.as_bytes());
+        let body = ByteString::try_from(body).map_err(|_| ObjectError::Syntax)?;
+        let body = body.slice_ref(body.strip_prefix('\u{feff}').unwrap_or(&body));
+        let text = &*body;
         let (top, object) = Object::parse_with(text, Span::new(0, text.len()), "result")?;
         let version = top.get(text, "jsonrpc")?.and_then(|s| string(s.of(text)));
         if version.as_deref() != Some("2.0") {
             return Err(ObjectError::Syntax);
         }
-        let id = top.get(text, "id")?.map(|span| body.slice(span.range()));
+        let id = top.get(text, "id")?.map(|span| body.as_bytes().slice(span.range()));
         let method = match top.get(text, "method")? {
             Some(span) => Some(string(span.of(text)).ok_or(ObjectError::Syntax)?),
             None => None,
@@ -173,7 +174,7 @@ impl Received {
 
     /// The message as text.
     pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap_or_default()
+        &self.body
     }
 }
 

@@ -146,7 +146,7 @@ fn belongs_to(message: &Received) -> Option<Bytes> {
         ReceivedKind::Result { id, .. } | ReceivedKind::Error { id: Some(id), .. } => Some(id.clone()),
         ReceivedKind::Notification { method, params: Some(params) } if &**method == PROGRESS => {
             let token = params.get(message.text(), "progressToken").ok()??;
-            Some(message.body.slice(token.range()))
+            Some(message.body.as_bytes().slice(token.range()))
         }
         _ => None,
     }
