@@ -1,9 +1,10 @@
 //! Resource links seen in servers' results: such a URI belongs to the server that gave it, for the caller it
 //! was given to (design §4). Bounded; what others list or claim by configuration goes before it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use memchr::memmem;
 use moka::sync::Cache;
 
 use crate::protocol::object::{Object, Span, array, string};
@@ -12,6 +13,9 @@ use crate::protocol::object::{Object, Span, array, string};
 const MOST: u64 = 100_000;
 /// How long a link that nobody follows is remembered.
 const IDLE: Duration = Duration::from_secs(3600);
+
+/// What stands in every link; made once, since making it costs more than looking for it in a small result.
+static WORD: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("resource_link"));
 
 /// Who gave which link to whom: (principal, URI) → server.
 #[derive(Debug)]
@@ -28,7 +32,7 @@ impl Links {
     /// one cannot take it over.
     pub(super) fn note(&self, principal: &Arc<str>, server: &Arc<str>, text: &str, result: Span) {
         // Almost no result has any: a look for the word spares a look at the whole.
-        if memchr::memmem::find(result.of(text).as_bytes(), b"resource_link").is_none() {
+        if WORD.find(result.of(text).as_bytes()).is_none() {
             return;
         }
         for uri in links(text, result) {

@@ -96,7 +96,8 @@ impl Envelope {
         let text = &*body;
         let oversized = check_limits(text, limits)?;
         let whole = Span::new(0, text.len());
-        let (top, bad_key) = Object::read(text, whole).map_err(|e| top_error(e, text))?;
+        let read = Object::read(text, whole, ["params", "_meta"]).map_err(|e| top_error(e, text))?;
+        let (top, bad_key) = (read.object, read.bad_key);
         let id_span = top.get(text, "id").map_err(|e| in_message(e, None))?;
         let id = id_span.and_then(|span| Id::parse(span.of(text), body.as_bytes()));
         let fail = |code, message| EnvelopeError { code, message, id: id.clone() };
@@ -129,19 +130,27 @@ impl Envelope {
             return Err(fail(code::INVALID_PARAMS, "the message has too many elements"));
         }
         let params_span = get("params")?;
-        let (params, meta) = Self::params(text, params_span).map_err(|e| in_message(e, id.clone()))?;
+        let params = Self::params(text, params_span, read.inner);
+        let (params, meta) = params.map_err(|e| in_message(e, id.clone()))?;
         let params_malformed = params_span.is_some() && params.is_none();
         Ok(Self { kind, method, params, params_malformed, meta, body })
     }
 
-    fn params(text: &str, span: Option<Span>) -> Result<(Option<Object>, Option<Meta>), ObjectError> {
+    /// `params` and its `_meta`, if they were not read already.
+    fn params(
+        text: &str,
+        span: Option<Span>,
+        [params, meta]: [Option<Object>; 2],
+    ) -> Result<(Option<Object>, Option<Meta>), ObjectError> {
         let Some(span) = span else { return Ok((None, None)) };
-        let params = match Object::parse(text, span) {
+        let params = match params.map_or_else(|| Object::parse(text, span), Ok) {
             Ok(params) => params,
             Err(ObjectError::NotObject) => return Ok((None, None)),
             Err(error) => return Err(error),
         };
-        let meta = match params.get(text, "_meta")?.map(|span| Meta::parse(text, span)) {
+        // Found in these `params` and no others: two of them are refused before.
+        let read = |span| meta.map_or_else(|| Meta::parse(text, span), |meta| Meta::of(text, meta));
+        let meta = match params.get(text, "_meta")?.map(read) {
             Some(Ok(meta)) => Some(meta),
             None | Some(Err(ObjectError::NotObject)) => None,
             Some(Err(error)) => return Err(error),

@@ -26,7 +26,9 @@ pub const PROGRESS_TOKEN: &str = "progressToken";
 /// Everything under this prefix is the hop's own (M-23).
 const RESERVED: &str = "io.modelcontextprotocol/";
 /// W3C keys, unprefixed; rewritten per hop (M-28).
-const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+const TRACE: [&str; 3] = [TRACEPARENT, TRACESTATE, "baggage"];
+const TRACEPARENT: &str = "traceparent";
+const TRACESTATE: &str = "tracestate";
 
 /// The parsed `_meta` of one request.
 #[derive(Debug, Clone, Default)]
@@ -52,17 +54,28 @@ pub struct Meta {
 impl Meta {
     /// Reads `_meta`; any of our keys twice is an error (design §2).
     pub fn parse(text: &str, span: Span) -> Result<Self, ObjectError> {
-        let object = Object::parse(text, span)?;
-        Ok(Self {
-            protocol_version: object.get(text, PROTOCOL_VERSION)?,
-            client_capabilities: object.get(text, CLIENT_CAPABILITIES)?,
-            client_info: object.get(text, CLIENT_INFO)?,
-            log_level: object.get(text, LOG_LEVEL)?,
-            progress_token: object.get(text, PROGRESS_TOKEN)?,
-            traceparent: object.get(text, TRACE[0])?,
-            tracestate: object.get(text, TRACE[1])?,
-            object,
-        })
+        Self::of(text, Object::parse(text, span)?)
+    }
+
+    /// The same of an object that was read already.
+    pub(super) fn of(text: &str, object: Object) -> Result<Self, ObjectError> {
+        let mut meta = Self::default();
+        for member in &object.members {
+            let place = match member.name(text) {
+                PROTOCOL_VERSION => &mut meta.protocol_version,
+                CLIENT_CAPABILITIES => &mut meta.client_capabilities,
+                CLIENT_INFO => &mut meta.client_info,
+                LOG_LEVEL => &mut meta.log_level,
+                PROGRESS_TOKEN => &mut meta.progress_token,
+                TRACEPARENT => &mut meta.traceparent,
+                TRACESTATE => &mut meta.tracestate,
+                _ => continue,
+            };
+            if place.replace(member.value).is_some() {
+                return Err(ObjectError::Duplicate);
+            }
+        }
+        Ok(Self { object, ..meta })
     }
 
     /// The version, if it is a string.

@@ -78,23 +78,28 @@ pub struct Object {
 impl Object {
     /// Reads the object that `span` of `text` holds (surrounding white space allowed).
     pub fn parse(text: &str, span: Span) -> Result<Self, ObjectError> {
-        let (object, bad_key) = Self::read(text, span)?;
-        if bad_key { Err(ObjectError::BadKey) } else { Ok(object) }
+        let mut reader = Reader::new(text, ["", ""]);
+        let object = reader.object(span)?;
+        if reader.bad_key { Err(ObjectError::BadKey) } else { Ok(object) }
     }
 
     /// [`Object::parse`], and the object under `key` read in the same pass, where there is a good one.
     pub fn parse_with(text: &str, span: Span, key: &str) -> Result<(Self, Option<Self>), ObjectError> {
-        let mut reader = Reader { text, wanted: Some(key), inner: None, bad_key: false };
+        let mut reader = Reader::new(text, [key, ""]);
         let object = reader.object(span)?;
-        if reader.bad_key { Err(ObjectError::BadKey) } else { Ok((object, reader.inner)) }
+        let [inner, _] = reader.inner;
+        if reader.bad_key { Err(ObjectError::BadKey) } else { Ok((object, inner)) }
     }
 
     /// Like [`Object::parse`], but a key that is no Unicode text only sets the flag: such a message is
     /// refused as well, yet with its id (M-05). The key's own text stands in for its name.
-    pub(super) fn read(text: &str, span: Span) -> Result<(Self, bool), ObjectError> {
-        let mut reader = Reader { text, wanted: None, inner: None, bad_key: false };
+    ///
+    /// Reads in the same pass the object under the first of `keys`, and in that the one under the second, where
+    /// there are good ones.
+    pub(super) fn read(text: &str, span: Span, keys: [&str; 2]) -> Result<Read, ObjectError> {
+        let mut reader = Reader::new(text, keys);
         let object = reader.object(span)?;
-        Ok((object, reader.bad_key))
+        Ok(Read { object, bad_key: reader.bad_key, inner: reader.inner })
     }
 
     /// The value of `key`; an error when it occurs more than once, however it is spelled.
@@ -164,17 +169,33 @@ pub fn is_json(raw: &str) -> bool {
     scan::value(bytes, scan::space(bytes, 0)).is_some_and(|end| scan::space(bytes, end) == bytes.len())
 }
 
-/// Reads one object, and one that stands in it.
+/// What [`Object::read`] finds.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) object: Object,
+    /// A key of it is no Unicode text.
+    pub(super) bad_key: bool,
+    /// The objects that stand in it.
+    pub(super) inner: [Option<Object>; 2],
+}
+
+/// Reads one object, one that stands in it, and one that stands in that.
 struct Reader<'t> {
     text: &'t str,
-    /// The key whose object is read as well.
-    wanted: Option<&'t str>,
-    inner: Option<Object>,
+    /// The keys whose objects are read as well; an empty one ends them.
+    keys: [&'t str; 2],
+    inner: [Option<Object>; 2],
+    /// How far inside it reads.
+    level: usize,
     /// A key is no Unicode text.
     bad_key: bool,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn new(text: &'t str, keys: [&'t str; 2]) -> Self {
+        Self { text, keys, inner: [None, None], level: 0, bad_key: false }
+    }
+
     fn object(&mut self, span: Span) -> Result<Object, ObjectError> {
         let end = span.end as usize;
         let bytes = self.text.as_bytes().get(..end).ok_or(ObjectError::Syntax)?;
@@ -216,15 +237,17 @@ impl Reader<'_> {
 
     /// The end of a member's value; it is read if it is the one wanted.
     fn value(&mut self, bytes: &[u8], at: usize, member: &Member) -> Option<usize> {
-        if bytes.get(at) != Some(&b'{') || self.wanted.is_none_or(|key| member.name(self.text) != key) {
+        let wanted = |key: &&str| !key.is_empty() && member.name(self.text) == *key;
+        if bytes.get(at) != Some(&b'{') || !self.keys.get(self.level).is_some_and(wanted) {
             return scan::value(bytes, at);
         }
-        // Not again further inside; and a bad key there is for whoever reads that object.
-        let (wanted, bad_key) = (self.wanted.take(), std::mem::take(&mut self.bad_key));
+        // A bad key there is for whoever reads that object.
+        let bad_key = std::mem::take(&mut self.bad_key);
+        self.level += 1;
         let (members, end) = self.members(bytes, at)?;
+        self.level -= 1;
         let good = !std::mem::replace(&mut self.bad_key, bad_key);
-        self.wanted = wanted;
-        self.inner = good.then(|| Object { span: Span::new(at, end), members });
+        self.inner[self.level] = good.then(|| Object { span: Span::new(at, end), members });
         Some(end)
     }
 
