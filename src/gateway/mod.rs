@@ -78,6 +78,8 @@ pub struct Call {
 pub struct Client {
     /// How it speaks.
     pub era: Era,
+    /// The id of its session, where it has one: what servers keep for a session is kept for this one.
+    pub session: Option<Arc<str>>,
     /// Its capabilities, a JSON object.
     pub capabilities: String,
     /// The least severe log level it wants, as a rank.

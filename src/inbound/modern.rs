@@ -67,6 +67,7 @@ fn check(door: &Door, arrival: &Arrival) -> Result<(Method, Client), Refusal> {
     let known = known.ok_or_else(Refusal::method)?;
     let client = Client {
         era: Era::Modern,
+        session: None,
         capabilities,
         log_level: log_level(text, meta)?,
         progress_token: progress_token(arrival, meta)?,
