@@ -8,6 +8,7 @@ mod connect;
 mod error;
 pub mod fetch;
 mod gate;
+mod h1;
 mod h2;
 mod lease;
 pub mod listener;
