@@ -181,14 +181,14 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            context: Some(Arc::new(context(call, bound.server))),
+            context: None,
         })
     }
 
     /// Sends the request and brings back its answer, notices on the way.
     pub(super) async fn converse(
         &self,
-        errand: Errand<'_>,
+        mut errand: Errand<'_>,
         bound: &Bound<'_>,
         outlet: &Outlet,
         record: &mut Record,
@@ -196,6 +196,7 @@ impl Gateway {
         let call = bound.call;
         let (sealer, tasks) = (&self.sealer, self.task_seal(call));
         let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
+        errand.request.context = context(call, errand.server);
         let mut last_progress = None;
         let asked = Instant::now();
         let sent = errand.server.call(&errand.request, errand.timeout).await;
