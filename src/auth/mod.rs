@@ -291,7 +291,7 @@ impl Authenticator {
 
 /// The keys of an issuer as its server gives them.
 fn fetched(issuer: &Issuer, unguarded: bool, tasks: &Tasks) -> Source {
-    let server = AuthorizationServer { issuer: issuer.issuer.clone(), discovered: false, unguarded };
+    let server = AuthorizationServer::written(&issuer.issuer, unguarded);
     let (configured, tasks) = (issuer.jwks_url.clone(), tasks.clone());
     Box::new(move || Box::pin(fetch_keys(server.clone(), configured.clone(), tasks.clone())))
 }

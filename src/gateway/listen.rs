@@ -87,6 +87,8 @@ struct Subscription {
     lists: Vec<Watched<Kind>>,
     topics: Vec<Watched<Wanting>>,
     changes: watch::Receiver<u64>,
+    /// When its token is over; what comes later needs another one.
+    over: Option<Instant>,
     drain: CancellationToken,
     _counted: Counted,
 }
@@ -115,27 +117,25 @@ struct Wanting {
 }
 
 impl Gateway {
-    /// Serves one stream until the client leaves, or the gateway drains: then the result that ends it.
+    /// Serves one stream until the client leaves, its token is over, or the gateway drains: then the result that ends
+    /// it (S-09, S-38).
     pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
         let server_info = call.snapshot.server_info.clone();
         // Boxed, and gone once it is done: thousands of idle streams should not carry it.
         let (mut subscription, ack) = Box::pin(self.opened(call, &outlet)).await?;
         outlet.send(ack).await;
-        loop {
-            let due = subscription.tell(&outlet, self).await;
-            let wait = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                () = subscription.drain.cancelled() => break,
-                changed = subscription.changes.changed() => if changed.is_err() { break },
-                () = wait => {}
+        let over = subscription.over;
+        let over = async {
+            match over {
+                Some(over) => sleep_until(over).await,
+                None => pending().await,
             }
+        };
+        // A client that does not read holds the notices up, not the end.
+        tokio::select! {
+            () = subscription.serve(&outlet, self) => sleep(spread()).await,
+            () = over => {}
         }
-        sleep(spread()).await;
         let mut end = Parts::new();
         end.push(format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{SUBSCRIPTION_ID}\":"));
         end.push(subscription.id.raw().clone());
@@ -174,6 +174,7 @@ impl Gateway {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
             topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
             id,
+            over: call.principal.time_left().map(|left| Instant::now() + left),
             caller: Caller {
                 endpoint: call.endpoint,
                 snapshot: call.snapshot,
@@ -229,6 +230,24 @@ impl Gateway {
 }
 
 impl Subscription {
+    /// Tells what changes until the gateway drains.
+    async fn serve(&mut self, outlet: &Outlet, gateway: &Gateway) {
+        loop {
+            let due = self.tell(outlet, gateway).await;
+            let wait = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.drain.cancelled() => return,
+                changed = self.changes.changed() => if changed.is_err() { return },
+                () = wait => {}
+            }
+        }
+    }
+
     /// Takes what is there now as seen.
     fn look(&mut self, gateway: &Gateway) {
         for list in &mut self.lists {

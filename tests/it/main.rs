@@ -22,6 +22,7 @@ mod check;
 mod completion;
 mod credentials;
 mod crowd;
+mod discovery;
 mod door;
 mod downstream;
 mod errors;

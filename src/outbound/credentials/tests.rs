@@ -8,9 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{advance, resume};
-use url::Url;
 
-use super::canonical;
 use super::client::ClientToken;
 use super::token::{Issued, TokenError};
 use crate::tasks::Tasks;
@@ -25,7 +23,7 @@ struct Bench {
 fn bench(answer: impl Fn(usize) -> Result<Value, TokenError> + Send + Sync + 'static) -> Bench {
     let asked = Arc::new(AtomicUsize::new(0));
     let (count, tasks) = (Arc::clone(&asked), Tasks::new());
-    let source = move || {
+    let source = move |_: Vec<String>| {
         let said = answer(count.fetch_add(1, Ordering::SeqCst) + 1);
         let issued = said.and_then(|said| Issued::read(said.as_object().unwrap()));
         Box::pin(async move { issued }) as _
@@ -100,7 +98,7 @@ async fn f_068_a_valid_token_is_used_while_renewal_fails_and_tries_are_bounded()
 async fn f_068_fifty_callers_cause_one_question() {
     let (gate, asked) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let (open, count) = (Arc::clone(&gate), Arc::clone(&asked));
-    let source = move || {
+    let source = move |_: Vec<String>| {
         let number = count.fetch_add(1, Ordering::SeqCst) + 1;
         let open = Arc::clone(&open);
         Box::pin(async move {
@@ -192,12 +190,4 @@ fn answers_that_are_no_bearer_token() {
     for right in [json!({ "access_token": "t" }), json!({ "access_token": "t", "token_type": "bEARER" })] {
         assert!(Issued::read(right.as_object().unwrap()).is_ok(), "{right}");
     }
-}
-
-#[test]
-fn a_37_the_resource_is_the_servers_address() {
-    let of = |url: &str| canonical(&Url::parse(url).unwrap());
-    assert_eq!(of("https://MCP.example.com"), "https://mcp.example.com");
-    assert_eq!(of("https://mcp.example.com:443/mcp"), "https://mcp.example.com/mcp");
-    assert_eq!(of("https://mcp.example.com/a/?t=1"), "https://mcp.example.com/a/?t=1");
 }
