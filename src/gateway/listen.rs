@@ -124,13 +124,7 @@ impl Gateway {
         // Boxed, and gone once it is done: thousands of idle streams should not carry it.
         let (mut subscription, ack) = Box::pin(self.opened(call, &outlet)).await?;
         outlet.send(ack).await;
-        let over = subscription.over;
-        let over = async {
-            match over {
-                Some(over) => sleep_until(over).await,
-                None => pending().await,
-            }
-        };
+        let over = until(subscription.over);
         // A client that does not read holds the notices up, not the end.
         tokio::select! {
             () = subscription.serve(&outlet, self) => sleep(spread()).await,
@@ -229,21 +223,23 @@ impl Gateway {
     }
 }
 
+/// Returns at that time, or never.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}
+
 impl Subscription {
     /// Tells what changes until the gateway drains.
     async fn serve(&mut self, outlet: &Outlet, gateway: &Gateway) {
         loop {
             let due = self.tell(outlet, gateway).await;
-            let wait = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => pending().await,
-                }
-            };
             tokio::select! {
                 () = self.drain.cancelled() => return,
                 changed = self.changes.changed() => if changed.is_err() { return },
-                () = wait => {}
+                () = until(due) => {}
             }
         }
     }

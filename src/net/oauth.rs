@@ -37,7 +37,9 @@ pub enum OauthError {
     #[error("the metadata at {0} is that of another issuer, {1:?}")]
     Foreign(Url, String),
     /// The document speaks for another resource.
-    #[error("the metadata at {0} are those of another resource, {1:?}; if that is the server's name, set `resource`")]
+    #[error(
+        "the metadata at {0} are those of another resource, {1:?}; if that is the server's name, set `resource`"
+    )]
     OtherResource(String, String),
     /// What the document names is no place to ask.
     #[error("{0} in the metadata of {1:?}: {2}")]

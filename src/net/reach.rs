@@ -142,7 +142,8 @@ mod tests {
         for here in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
             assert!(Reach::Loopback.allows(here.parse().unwrap()), "{here}");
         }
-        for there in ["0.0.0.0", "::", "10.0.0.1", "169.254.169.254", "8.8.8.8", "fe80::1", "::ffff:10.0.0.1"] {
+        for there in ["0.0.0.0", "::", "10.0.0.1", "169.254.169.254", "8.8.8.8", "fe80::1", "::ffff:10.0.0.1"]
+        {
             assert!(!Reach::Loopback.allows(there.parse().unwrap()), "{there}");
         }
     }

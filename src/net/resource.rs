@@ -79,7 +79,8 @@ impl ProtectedResource {
         let reach = self.reach(url).ok_or_else(|| {
             OauthError::Address("resource_metadata", self.url.origin().ascii_serialization(), "is not https")
         })?;
-        let remote = Remote::trusting(url, reach, self.ca_file.as_deref(), tasks).map_err(FetchError::from)?;
+        let remote =
+            Remote::trusting(url, reach, self.ca_file.as_deref(), tasks).map_err(FetchError::from)?;
         Ok(remote.get().await?.json()?)
     }
 
@@ -176,7 +177,10 @@ mod tests {
         assert_eq!(spots(&bare, None).len(), 1);
         assert!(spots(&bare, None)[0].1.contains(&origin));
         let slash = resource("https://h.example/mcp/?t=1", None);
-        assert_eq!(spots(&slash, None)[0].0, "https://h.example/.well-known/oauth-protected-resource/mcp?t=1");
+        assert_eq!(
+            spots(&slash, None)[0].0,
+            "https://h.example/.well-known/oauth-protected-resource/mcp?t=1"
+        );
         // The operator's word is the only one.
         let renamed = resource("https://h.example/mcp", Some("https://API.example:443/"));
         for (_, names) in spots(&renamed, None) {
@@ -187,8 +191,7 @@ mod tests {
     /// Covers: A-50: what a refusal names is at the server's own origin, or public and https.
     #[test]
     fn a_50_reach_of_named_metadata() {
-        let reach =
-            |server: &str, named: &str| resource(server, None).reach(&Url::parse(named).unwrap());
+        let reach = |server: &str, named: &str| resource(server, None).reach(&Url::parse(named).unwrap());
         let inside = "http://10.0.0.1:8080/mcp";
         assert_eq!(reach(inside, "http://10.0.0.1:8080/prm"), Some(Reach::Any));
         assert_eq!(reach(inside, "http://10.0.0.2:8080/prm"), None);

@@ -1,19 +1,21 @@
 //! Who may come in, through the process: challenges, metadata, CORS, and that nothing else is told: A-01..A-17, A-60..A-66,
 //! F-020, F-021, F-022, F-092.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
 use crate::support::client::Reply;
 use crate::support::eventually;
+use crate::support::feed::{Stream, listen};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::id_server::{IdServer, Signer};
+use crate::support::inside::{Inside, later};
 use crate::support::json as text;
+use crate::support::people::{KEY_DIGEST, PUBLIC, People, now, with};
 use crate::support::request::{Request, call, mcp};
 use crate::support::server::{Offer, Server};
 
-const PUBLIC: &str = "https://mcp.example.test";
 const PRM: &str = "https://mcp.example.test/.well-known/oauth-protected-resource";
 
 /// A gateway with two endpoints, an authorization server, and a server behind.
@@ -46,9 +48,6 @@ async fn bench(endpoints: &str) -> Bench {
         .await;
     Bench { id, key, server, gateway }
 }
-
-/// SHA-256 of `a-long-and-random-key`.
-const KEY_DIGEST: &str = "79985d181da1d010d5001f2c27c75dc0b659f908792816479290d8fe25bc89ae";
 
 impl Bench {
     /// Claims that are good at `/mcp`, changed.
@@ -372,4 +371,33 @@ async fn a_64_without_auth() {
     );
     let calls = gateway.metric("gatehouse_client_calls_total", &[("client", "anonymous"), ("outcome", "ok")]);
     assert_eq!(calls.await, 2.0);
+}
+
+/// Covers: S-09, S-38: a stream ends with its token, in words, whether there are grants or not; others go on.
+#[tokio::test]
+async fn s_38_a_stream_ends_with_its_token() {
+    let grants = "[[grant]]\nservers = [\"s\"]\ntools = [\"*\"]\nvalid_until = 2999-01-01T00:00:00Z";
+    for grants in ["", grants] {
+        let people = People::new().await;
+        let server = Server::modern("s", Offer::tools(&["t"])).await;
+        let gateway = Inside::start(people.setup().toml(grants).http("s", &server.url(), "")).await;
+        let open = async |token: &str| {
+            let request = with(listen("1", r#"{"toolsListChanged":true}"#), token);
+            Stream::ask(gateway.connect().await, request, "1").await
+        };
+        let short = people.token_of("alice", json!({ "exp": now() + 90 }));
+        let ending = open(&short).await;
+        let lasting = open(&people.token("alice")).await;
+        let mut endless = open("a-long-and-random-key").await;
+        later(Duration::from_secs(91)).await;
+        ending.end_without_notice().await;
+        server.offer(Offer::tools(&["t", "u"]));
+        later(Duration::from_secs(3700)).await;
+        lasting.end().await;
+        // A list that is asked for again has changed.
+        let asked = gateway.send(with(mcp("tools/list", "{}"), "a-long-and-random-key")).await;
+        assert_eq!(asked.status(), 200);
+        assert_eq!(endless.notice().await, "tools", "{grants}");
+        tokio::join!(gateway.stop(), endless.end());
+    }
 }

@@ -14,7 +14,8 @@ use crate::support::server::{Offer, Server};
 use crate::support::table::RESULT;
 use crate::support::token_server::{Asked, Said, TokenServer, token};
 
-const CREDENTIALS: &str = "[server.credentials]\nkind = \"client_credentials\"\nclient_id = \"g\"\nclient_secret = \"the-secret\"";
+const CREDENTIALS: &str =
+    "[server.credentials]\nkind = \"client_credentials\"\nclient_id = \"g\"\nclient_secret = \"the-secret\"";
 const PLACE: &str = "/.well-known/oauth-protected-resource";
 
 fn call_t() -> Request {
@@ -103,7 +104,8 @@ async fn a_35_from_a_refusal_to_a_token() {
     let told = ["grant_type", "resource", "scope"].map(|name| asked[0].get(name).to_owned());
     assert_eq!(told, ["client_credentials", &server.url(), "one two"]);
     // What was refused had no token; what came later has it.
-    let shown: Vec<_> = server.requests("tools/call").iter().map(|seen| seen.header("authorization")).collect();
+    let shown: Vec<_> =
+        server.requests("tools/call").iter().map(|seen| seen.header("authorization")).collect();
     assert!(shown.iter().all(|shown| shown.as_deref() == Some("Bearer t1")), "{shown:?}");
     let log = gateway.stop().await;
     assert!(!log.text().contains("the-secret") && !log.text().contains("Bearer t1"));
@@ -140,8 +142,11 @@ async fn a_35_well_known_places() {
             continue;
         }
         done(&reply);
-        let expected: &[&str] =
-            if at_root { &["/.well-known/oauth-protected-resource/mcp", PLACE] } else { &["/.well-known/oauth-protected-resource/mcp"] };
+        let expected: &[&str] = if at_root {
+            &["/.well-known/oauth-protected-resource/mcp", PLACE]
+        } else {
+            &["/.well-known/oauth-protected-resource/mcp"]
+        };
         assert_eq!(looked(&server), expected, "{case}");
         let asked = issuer.asked();
         // As it stands in the document, letter by letter.
@@ -189,7 +194,8 @@ async fn a_36_metadata_of_the_issuer() {
 /// Covers: A-50: addresses that documents name are not asked where they are inside, whatever they are for.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_50_documents_lead_nowhere_inside() {
-    let inside = ["https://10.255.255.1", "https://169.254.169.254", "http://192.168.0.1", "https://[fd00::1]"];
+    let inside =
+        ["https://10.255.255.1", "https://169.254.169.254", "http://192.168.0.1", "https://[fd00::1]"];
     for address in inside {
         for step in 0..3 {
             let issuer = TokenServer::start(|_, _| token("good")).await;
@@ -211,7 +217,8 @@ async fn a_50_documents_lead_nowhere_inside() {
             let gateway = Setup::new().http("s", &server.url(), CREDENTIALS).launch().await;
             failed(&gateway.send(call_t()).await);
             assert_eq!(issuer.asked().len(), 0);
-            let said = |line: &str| line.contains("not on the public internet") || line.contains("is not https");
+            let said =
+                |line: &str| line.contains("not on the public internet") || line.contains("is not https");
             gateway.log.wait("why", said).await;
         }
     }
@@ -247,7 +254,10 @@ async fn a_38_another_issuer_gets_nothing() {
         failed(&gateway.send(call_t()).await);
     }
     assert!(second.asked().is_empty() && second.fetched().is_empty());
-    gateway.log.wait("why", |line| line.contains("names another issuer now") && line.contains(&second.url)).await;
+    gateway
+        .log
+        .wait("why", |line| line.contains("names another issuer now") && line.contains(&second.url))
+        .await;
     moved.store(2, Ordering::SeqCst);
     crate::support::eventually("all is as it was", async || {
         gateway.send(call_t()).await.result()["isError"] != true
@@ -271,7 +281,10 @@ async fn a_38_a_server_of_another_issuer() {
     let credentials = format!("{CREDENTIALS}\nissuer = \"{}\"", ours.url);
     let gateway = Setup::new().http("s", &server.url(), &credentials).launch().await;
     failed(&gateway.send(call_t()).await);
-    gateway.log.wait("why", |line| line.contains("takes tokens of other issuers") && line.contains(&url)).await;
+    gateway
+        .log
+        .wait("why", |line| line.contains("takes tokens of other issuers") && line.contains(&url))
+        .await;
     assert!(theirs.asked().is_empty());
 }
 
@@ -333,7 +346,8 @@ async fn a_39_step_up() {
     done(&gateway.send(tool("write")).await);
     // Nor does a server that is never content.
     server.on("tools/call", |_| {
-        Answer::new(403, "", "").with("WWW-Authenticate", "Bearer error=\"insufficient_scope\", scope=\"more\"")
+        Answer::new(403, "", "")
+            .with("WWW-Authenticate", "Bearer error=\"insufficient_scope\", scope=\"more\"")
     });
     for _ in 0..3 {
         failed(&gateway.send(tool("read")).await);

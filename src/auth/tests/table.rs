@@ -188,6 +188,38 @@ async fn a_21_claims() {
     }
 }
 
+/// Covers: an audience that is borne with opens nothing alone; one that is ours does.
+#[tokio::test]
+async fn a_27_audiences_beside_ours() {
+    let (gate, _) = usual(
+        "audiences = [\"api://gateway\"]\nother_audiences = [\"account\", \"https://id.example/userinfo\"]",
+    );
+    let with = |aud: Value| RSA.token(&claims(json!({ "aud": aud })));
+    for foreign in [
+        json!("account"),
+        json!(["account"]),
+        json!(["account", "https://id.example/userinfo"]),
+        json!([RESOURCE, "account", "https://other.example"]),
+        json!(["api://gateway", "https://gw.example/mcp/wiki"]),
+        json!([RESOURCE, ["account"]]),
+        json!([RESOURCE, ""]),
+    ] {
+        refused(&gate, &with(foreign), "audience").await;
+    }
+    for fine in [
+        json!(RESOURCE),
+        json!([RESOURCE, "account"]),
+        json!(["account", "api://gateway"]),
+        json!(["https://id.example/userinfo", RESOURCE, "account", "api://gateway"]),
+    ] {
+        let said = fine.to_string();
+        assert!(ask(&gate, &[format!("Bearer {}", with(fine))], None).await.is_ok(), "{said}");
+    }
+    // Without it, nobody else may be one.
+    let (gate, _) = usual("");
+    refused(&gate, &with(json!([RESOURCE, "account"])), "audience").await;
+}
+
 /// Covers: A-22: keys are looked up by issuer, so a known `kid` of another does not help.
 #[tokio::test]
 async fn a_22_signatures() {

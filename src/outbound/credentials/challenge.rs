@@ -171,14 +171,18 @@ mod tests {
         assert_eq!(read(&["Bearer", bearer]), whole, "the one that says where");
         assert_eq!(read(&["Bearer scope=\"a\"", basic]), of("", &["a"], ""));
         assert_eq!(read(&["DPoP resource_metadata=\"https://h/prm\"", "Bearer"]), Challenge::default());
-        for nothing in [&[][..], &["Bearer"], &["Basic realm=\"x\""], &[""], &["=,=\"\"; ("], &["Bearer a b c"]] {
+        for nothing in
+            [&[][..], &["Bearer"], &["Basic realm=\"x\""], &[""], &["=,=\"\"; ("], &["Bearer a b c"]]
+        {
             assert_eq!(read(nothing), Challenge::default(), "{nothing:?}");
         }
     }
 
     #[test]
     fn scopes_that_are_none_are_not_asked_for() {
-        for odd in [r#"Bearer scope="a \"b""#, "Bearer scope=\"a\tb\"", r#"Bearer scope="é""#, r#"Bearer scope="""#] {
+        for odd in
+            [r#"Bearer scope="a \"b""#, "Bearer scope=\"a\tb\"", r#"Bearer scope="é""#, r#"Bearer scope="""#]
+        {
             assert_eq!(read(&[odd]).scopes, Vec::<String>::new(), "{odd}");
         }
         let many: Vec<String> = (0..65).map(|n| format!("s{n}")).collect();

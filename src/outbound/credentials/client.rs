@@ -15,8 +15,9 @@ use super::token::{Issued, Token, TokenError};
 use crate::tasks::{Flight, Tasks};
 
 /// Where tokens come from; they are asked for with these scopes besides.
-pub(super) type Source =
-    Box<dyn Fn(Vec<String>) -> Pin<Box<dyn Future<Output = Result<Issued, TokenError>> + Send>> + Send + Sync>;
+pub(super) type Source = Box<
+    dyn Fn(Vec<String>) -> Pin<Box<dyn Future<Output = Result<Issued, TokenError>> + Send>> + Send + Sync,
+>;
 
 /// A token and what keeps it valid.
 pub struct ClientToken {

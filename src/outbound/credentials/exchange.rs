@@ -58,7 +58,8 @@ impl Exchanger {
     /// The caller's token for this server: kept, or exchanged once for all the caller's requests that wait.
     pub(super) async fn get(&self, caller: &OnBehalf) -> Result<Arc<Token>, TokenError> {
         let (subject, key) = self.subject(caller)?;
-        let kept = self.kept.try_get_with(key.clone(), self.fetch(&key, subject, caller.expires, false)).await;
+        let kept =
+            self.kept.try_get_with(key.clone(), self.fetch(&key, subject, caller.expires, false)).await;
         let token = kept.map_err(|error| (*error).clone())?;
         if Instant::now() < token.dead_at {
             return Ok(token);

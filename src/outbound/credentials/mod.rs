@@ -105,7 +105,9 @@ impl Credential {
     ) -> Result<Option<Arc<Token>>, TokenError> {
         let token = match (self, caller) {
             (Self::Fixed(_), _) => return Err(TokenError::Unusable("is not asked for")),
-            (Self::Client(own, issuer), _) if issuer.finder.is_waiting() && !own.is_there() => return Ok(None),
+            (Self::Client(own, issuer), _) if issuer.finder.is_waiting() && !own.is_there() => {
+                return Ok(None);
+            }
             (Self::Client(own, _), _) | (Self::User(own, ..), None) => own.get().await?,
             (Self::User(_, exchanger, _), Some(caller)) => exchanger.get(caller).await?,
         };

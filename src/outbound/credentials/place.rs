@@ -232,7 +232,9 @@ impl Finder {
                     named = ?metadata.authorization_servers,
                     "the server takes tokens of other issuers than `credentials.issuer`"
                 ),
-                Err(error) => tracing::debug!(server = %own.server, %error, "it does not say who issues its tokens"),
+                Err(error) => {
+                    tracing::debug!(server = %own.server, %error, "it does not say who issues its tokens")
+                }
             }
         });
     }

@@ -224,6 +224,11 @@ impl Held {
         within("a held request", self.0.recv()).await.unwrap()
     }
 
+    /// The next one whenever it comes; `None` when none can come any more.
+    pub(crate) async fn later(&mut self) -> Option<Exchange> {
+        self.0.recv().await
+    }
+
     /// Whether a request waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
