@@ -1,18 +1,17 @@
 //! One client's `subscriptions/listen`: acknowledged first, told only what was asked for and what this caller
 //! sees changed, bursts told once, ended with words (S-01..S-13, S-30..S-41).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::rand;
 use futures_util::future::{join_all, pending};
-use prometheus::IntGauge;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 mod filter;
+mod streams;
 
 use super::record::Record;
 use super::snapshot::{Endpoint, Snapshot};
@@ -29,6 +28,8 @@ use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
 use filter::Wanted;
+use streams::Counted;
+pub(super) use streams::Streams;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
 const ACK: Duration = Duration::from_millis(500);
@@ -38,47 +39,6 @@ const LIST_GAP: Duration = Duration::from_millis(500);
 const TOPIC_GAP: Duration = Duration::from_millis(100);
 /// Ends of streams are spread over this time when draining, so that clients do not come back all at once (S-41).
 const SPREAD: Duration = Duration::from_secs(2);
-
-/// Streams open per principal.
-#[derive(Debug, Default)]
-pub(super) struct Streams {
-    // A std mutex: held to count.
-    open: Mutex<HashMap<Arc<str>, usize>>,
-}
-
-/// One open stream, counted until it is dropped.
-#[derive(Debug)]
-struct Counted {
-    streams: Arc<Streams>,
-    principal: Arc<str>,
-    gauge: IntGauge,
-}
-
-impl Streams {
-    fn enter(self: &Arc<Self>, principal: &Arc<str>, most: usize, gauge: &IntGauge) -> Option<Counted> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(Arc::clone(principal)).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        gauge.inc();
-        Some(Counted { streams: Arc::clone(self), principal: Arc::clone(principal), gauge: gauge.clone() })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.gauge.dec();
-        let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.principal) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.principal);
-            }
-        }
-    }
-}
 
 /// What one client watches.
 struct Subscription {

@@ -151,7 +151,9 @@ fn audiences_of_everybody() {
     let text = |audience: &str| {
         http("a", "")
             + "[auth]\n[[auth.issuer]]\nissuer = \"https://id.example/\"\n"
-            + &format!("audiences = [\"{audience}\"]\n[[grant]]\nto = {{ a = 1 }}\nservers = [\"a\"]")
+            + &format!(
+                "audiences = [\"{audience}\"]\n[[grant]]\nto = {{ a = 1 }}\nservers = [\"a\"]\ntools = [\"*\"]"
+            )
     };
     for audience in ["account", "https://id.example", "https://id.example/", "https://id.example/userinfo"] {
         doubts(&text(audience), "auth.issuer \"https://id.example/\".audiences", "alone it would be enough");
