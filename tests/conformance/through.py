@@ -40,8 +40,6 @@ def main():
     quoted = json.dumps  # JSON's strings are TOML's
     key = context.get("private_key_pem")
     secret = f"private_key = {quoted(key)}" if key else f"client_secret = {quoted(context.get('client_secret', 'secret'))}"
-    if issuer := context.get("issuer"):
-        secret += f"\nissuer = {quoted(issuer)}"
     config = CONFIG.format(url=quoted(sys.argv[-1]), client_id=quoted(context.get("client_id", "gateway")), secret=secret)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "gatehouse.toml")
