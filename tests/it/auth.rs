@@ -221,7 +221,7 @@ async fn a_23_rotation_through_the_process() {
     assert_eq!(bench.send(call_t(), &bench.token(json!({ "jti": "last" }))).await.status(), 200);
 }
 
-/// Covers: A-01..A-06, F-020, F-021: documents and challenges out of the configuration alone.
+/// Covers: A-01..A-06 (A-02: in the challenge and at its place), F-020, F-021: documents and challenges out of the configuration alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn f_020_metadata_know_the_public_address_only() {
     let bench = bench(ENDPOINTS).await;
@@ -298,6 +298,23 @@ async fn f_022_places_of_metadata() {
             assert_eq!((reply.status(), reply.body.len()), (404, 0), "{method} {other}");
         }
     }
+}
+
+/// Covers: A-56: the gateway is no authorization server, and passes nothing on to one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_56_no_authorization_server_here() {
+    let bench = bench(ENDPOINTS).await;
+    let (before, good) = (bench.id.fetches(), bench.token(json!({})));
+    for path in
+        ["/authorize", "/token", "/register", "/revoke", "/introspect", "/mcp/authorize", "/oauth/token"]
+    {
+        for method in ["GET", "POST"] {
+            let request = Request::new(method, path).with("Authorization", format!("Bearer {good}"));
+            let reply = bench.gateway.send(request).await;
+            assert_eq!((reply.status(), reply.body.len()), (404, 0), "{method} {path}");
+        }
+    }
+    assert_eq!(bench.id.fetches(), before);
 }
 
 /// Covers: A-63: browsers whose origin is allowed get through and can read refusals; nobody else is told anything.

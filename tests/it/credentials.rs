@@ -11,7 +11,7 @@ use crate::support::client::Reply;
 use crate::support::eventually;
 use crate::support::exchange::{Answer, Seen};
 use crate::support::gateway::{Gateway, Setup};
-use crate::support::people::{People, claims_of, now, with};
+use crate::support::people::{PUBLIC, People, claims_of, now, with};
 use crate::support::request::{Request, call, mcp};
 use crate::support::server::{Offer, Server};
 use crate::support::table::RESULT;
@@ -245,6 +245,15 @@ async fn a_46_a_refusal_is_one_callers_own() {
     let (alice, bob) = (bench.token("alice"), bench.token("bob"));
     assert_eq!(gateway.send(with(call_t(), &bob)).await.result()["content"], json!([]));
     failed(&gateway.send(with(call_t(), &alice)).await);
+    // F-067: the client's own token is another matter, with the gateway's own words.
+    let expired = bench.token_of("bob", json!({ "exp": now() - 60 }));
+    let reply = gateway.send(with(call_t(), &expired)).await;
+    let place = format!("{PUBLIC}/.well-known/oauth-protected-resource/mcp");
+    let challenge = format!("Bearer error=\"invalid_token\", resource_metadata=\"{place}\"");
+    assert_eq!((reply.status(), reply.head.all("www-authenticate")), (401, vec![challenge]));
+    assert_eq!(gateway.metric("gatehouse_auth_rejections_total", &[]).await, 1.0);
+    let labels = [("server", "s"), ("outcome", "unavailable")];
+    assert_eq!(gateway.metric("gatehouse_tool_calls_total", &labels).await, 1.0);
     assert_eq!(bench.exchanges().len(), 3);
     assert_eq!(server.requests("tools/call").len(), 3);
     let before = server.requests("server/discover").len();
@@ -258,6 +267,18 @@ fn whole(seen: &Seen) -> Vec<u8> {
     let fields =
         seen.head.fields.iter().flat_map(|(name, value)| [name.as_bytes(), b": ", value, b"\n"].concat());
     seen.head.first.bytes().chain(fields).chain(seen.body.iter().copied()).collect()
+}
+
+/// A server whose tokens this issuer gives, and which says so.
+fn refuses_strangers(resource: String, issuer: String) -> impl Fn(&Seen) -> Option<Answer> + Send + Sync {
+    move |seen| {
+        if seen.head.first.starts_with("GET /.well-known/") {
+            let document = json!({ "resource": resource, "authorization_servers": [issuer] });
+            return Some(Answer::new(200, "application/json", document.to_string()));
+        }
+        let known = seen.header("authorization").is_some();
+        (!known).then(|| Answer::new(401, "", "").with("WWW-Authenticate", "Bearer"))
+    }
 }
 
 /// Covers: in every mode a server sees what its own `credentials` say, and headers that were let through.
@@ -277,11 +298,16 @@ async fn a_30_servers_see_only_their_own_credentials() {
         ),
         ("client", client(&bench.id.url, SECRET), Some(("authorization", "Bearer own"))),
         ("exchange", bench.exchange(""), Some(("authorization", "Bearer for-alice-"))),
+        // Its first request has no credential at all.
+        ("found", client("", SECRET).replace("issuer = \"\"\n", ""), Some(("authorization", "Bearer own"))),
     ];
     let mut servers = Vec::new();
     let mut setup = bench.setup();
     for (name, lines, _) in &modes {
         let server = Server::modern(name, Offer::tools(&["t"])).await;
+        if *name == "found" {
+            server.guard(refuses_strangers(server.url(), bench.id.url.clone()));
+        }
         let lines = format!("forward_headers = [\"X-Request-Id\", \"Accept-Language\"]\n{lines}");
         setup = setup.http(name, &server.url(), &lines);
         servers.push(server);

@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use crate::support::client::Reply;
 use crate::support::exchange::{Answer, Seen};
 use crate::support::gateway::{Gateway, Setup};
+use crate::support::people::{People, claims_of, with};
 use crate::support::request::{Request, call};
 use crate::support::server::{Offer, Server};
 use crate::support::table::RESULT;
+use crate::support::tls::Authority;
 use crate::support::token_server::{Asked, Said, TokenServer, token};
 
 const CREDENTIALS: &str =
@@ -386,5 +388,90 @@ async fn a_35_at_a_legacy_server() {
     });
     let gateway = gateway(&server, "").await;
     done(&gateway.send(call_t()).await);
+    assert_eq!(issuer.asked().len(), 1);
+}
+
+/// Covers: A-39, A-44, A-46: what one caller's calls need is asked for that caller only, and what one may not have is no
+/// matter of the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_39_step_up_is_each_callers_own() {
+    let mut people = People::new().await;
+    // Bob may write; whoever else asks for that is refused.
+    people.tokens = TokenServer::start(|_, asked: &Asked| -> Said {
+        let (subject, scope) = (asked.get("subject_token"), asked.get("scope"));
+        if subject.is_empty() {
+            return token("own");
+        }
+        let who = claims_of(subject)["sub"].as_str().unwrap().to_owned();
+        if who != "bob" && scope.contains("write") {
+            return (400, "application/json", r#"{"error":"invalid_scope"}"#.to_owned());
+        }
+        token(&format!("for.{who}.{}", scope.replace(' ', ".")))
+    })
+    .await;
+    *people.id.state.metadata.lock().unwrap() = json!({
+        "issuer": people.id.url, "jwks_uri": format!("{}/keys", people.id.url),
+        "token_endpoint": format!("{}/token", people.tokens.url),
+    });
+    let server = Server::modern("s", Offer::tools(&["read", "write"])).await;
+    server.on("tools/call", |seen| {
+        let (name, shown) = (seen.name().unwrap(), seen.header("authorization").unwrap());
+        if shown.split('.').any(|scope| scope == name) {
+            return Answer::result(seen, r#"{"resultType":"complete","content":[]}"#);
+        }
+        let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{name}\"");
+        Answer::new(403, "text/plain", "no").with("WWW-Authenticate", &challenge)
+    });
+    let gateway = people.setup().http("s", &server.url(), &people.exchange("")).start().await;
+    let (alice, bob) = (people.token("alice"), people.token("bob"));
+    let send = async |token: &str, tool: &str| gateway.send(with(call(tool, "{}"), token)).await;
+    done(&send(&bob, "s_write").await);
+    done(&send(&alice, "s_read").await);
+    for _ in 0..3 {
+        failed(&send(&alice, "s_write").await);
+    }
+    done(&send(&alice, "s_read").await);
+    done(&send(&bob, "s_read").await);
+    done(&send(&bob, "s_write").await);
+    let asked = |who: &str| -> Vec<String> {
+        let all = people.exchanges();
+        let own = all.iter().filter(|asked| claims_of(asked.get("subject_token"))["sub"] == who);
+        own.map(|asked| asked.get("scope").to_owned()).collect()
+    };
+    assert_eq!(asked("bob"), ["", "write", "write read"]);
+    assert_eq!(asked("alice"), ["", "read", "read write"], "and the refusal is remembered");
+    let shown: Vec<_> =
+        server.requests("tools/call").iter().filter_map(|seen| seen.header("authorization")).collect();
+    assert!(shown.iter().all(|shown| shown.starts_with("Bearer for.")), "{shown:?}");
+}
+
+/// Covers: F-076: a server's `ca_file` is trusted where its tokens are issued as well, and there only besides the system's roots.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_076_a_private_authority_of_the_issuer() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let issuer = TokenServer::start(|_, _| token("good")).await;
+    let folder = tempfile::tempdir().unwrap();
+    let plain: std::net::SocketAddr = issuer.url.strip_prefix("http://").unwrap().parse().unwrap();
+    let front = authority.front(plain, &["localhost"], true).await;
+    let url = format!("https://localhost:{}", front.port());
+    issuer.documents(&[(
+        "/.well-known/oauth-authorization-server",
+        json!({ "issuer": url, "token_endpoint": format!("{url}/token") }),
+    )]);
+    for (known, trusted) in [(&authority, true), (&other, false)] {
+        let file = folder.path().join(format!("{trusted}.pem"));
+        known.save(&file);
+        let server = Server::modern("s", Offer::tools(&["t"])).await;
+        let more = format!("ca_file = \"{}\"\n{CREDENTIALS}\nissuer = \"{url}\"", file.display());
+        let gateway = Setup::new().http("s", &server.url(), &more).launch().await;
+        let reply = gateway.send(call_t()).await;
+        if trusted {
+            done(&reply);
+            assert_eq!(server.last_call().header("authorization").as_deref(), Some("Bearer good"));
+        } else {
+            failed(&reply);
+            gateway.log.wait("why", |line| line.contains("not signed by a trusted authority")).await;
+        }
+    }
     assert_eq!(issuer.asked().len(), 1);
 }

@@ -288,6 +288,11 @@ async fn a_10_credentials_by_their_shape() {
         let challenge = rejection.challenge(&gate.config().required_scopes, Some(METADATA)).unwrap();
         (rejection.status().as_u16(), challenge.to_str().unwrap().to_owned())
     };
+    let counted = |reason: &str| {
+        let page = gate.metrics.render();
+        let line = format!("gatehouse_auth_rejections_total{{reason=\"{reason}\"}} ");
+        page.lines().find_map(|found| found.strip_prefix(&line)).map(str::to_owned)
+    };
     let query = format!("access_token={token}");
     for (values, query) in
         [(vec![], None), (vec![], Some(query.as_str())), (vec!["Basic YTpi".to_owned()], None)]
@@ -304,6 +309,9 @@ async fn a_10_credentials_by_their_shape() {
         assert_eq!(status, 400);
         assert!(challenge.starts_with("Bearer error=\"invalid_request\", "), "{challenge}");
     }
+    for (reason, times) in [("missing", "1"), ("query", "1"), ("scheme", "1"), ("several", "2")] {
+        assert_eq!(counted(reason).as_deref(), Some(times), "{reason}");
+    }
     assert!(ask(&gate, &[format!("bEaReR  {token}")], None).await.is_ok());
     refused(&gate, &"a".repeat(16 * 1024), "oversized").await;
     refused(&gate, "not-a-token-of-ours", "unknown").await;
@@ -315,5 +323,6 @@ async fn a_10_credentials_by_their_shape() {
     let challenge =
         format!("Bearer error=\"insufficient_scope\", scope=\"mcp:use\", resource_metadata=\"{METADATA}\"");
     assert_eq!(told(rejection), (403, challenge));
+    assert_eq!(counted("scope").as_deref(), Some("1"));
     assert_eq!(script.asked(), 1);
 }
