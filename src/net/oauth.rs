@@ -111,7 +111,7 @@ impl AuthorizationServer {
                 }
             };
             if metadata.issuer != self.issuer {
-                return Err(OauthError::Foreign(url, metadata.issuer));
+                return Err(OauthError::Foreign(url, cut(&metadata.issuer)));
             }
             return Ok(metadata);
         }
@@ -151,6 +151,11 @@ pub(super) fn reach(url: &Url, trusted: bool, local: bool) -> Option<Reach> {
         "https" => Some(Reach::Public),
         _ => None,
     }
+}
+
+/// What somebody else's document says, for the log: not all of it.
+pub fn cut(text: &str) -> String {
+    text.chars().take(200).collect()
 }
 
 /// Whether a URL says that it is on this machine, as a number or by name; whether it is, is seen when it is connected to.

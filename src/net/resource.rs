@@ -6,7 +6,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::fetch::{FetchError, Remote};
-use super::oauth::{OauthError, names_loopback, reach};
+use super::oauth::{OauthError, cut, names_loopback, reach};
 use super::reach::Reach;
 use crate::tasks::Tasks;
 
@@ -63,7 +63,7 @@ impl ProtectedResource {
                 }
             };
             if !spot.names.contains(&canonical_text(&metadata.resource)) {
-                return Err(OauthError::OtherResource(shown(&spot.url), metadata.resource));
+                return Err(OauthError::OtherResource(shown(&spot.url), cut(&metadata.resource)));
             }
             return Ok(metadata);
         }

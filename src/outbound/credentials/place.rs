@@ -13,7 +13,7 @@ use super::challenge::Challenge;
 use super::scopes;
 use super::token::TokenError;
 use crate::config::OauthClient;
-use crate::net::oauth::AuthorizationServer;
+use crate::net::oauth::{AuthorizationServer, cut};
 use crate::net::resource::{ProtectedResource, ResourceMetadata, canonical};
 use crate::net::{FetchError, Reach, Remote};
 use crate::tasks::Tasks;
@@ -158,7 +158,7 @@ impl Finder {
             ..AuthorizationServer::written(&issuer, self.client.unguarded)
         };
         let place = self.at(server, metadata.resource, scopes).await?;
-        tracing::info!(server = %self.server, issuer, "the server says who issues its tokens");
+        tracing::info!(server = %self.server, issuer = cut(&issuer), "the server says who issues its tokens");
         Ok(Place { named: Some(issuer), ..place })
     }
 
@@ -176,7 +176,7 @@ impl Finder {
                 tracing::error!(
                     server = %self.server,
                     was = bound,
-                    now = ?all,
+                    now = shown(all),
                     "the server names another issuer now; our credentials are not sent there: set `credentials.issuer`"
                 );
                 Err(TokenError::Moved)
@@ -229,7 +229,7 @@ impl Finder {
                 Ok(metadata) => tracing::error!(
                     server = %own.server,
                     issuer,
-                    named = ?metadata.authorization_servers,
+                    named = shown(&metadata.authorization_servers),
                     "the server takes tokens of other issuers than `credentials.issuer`"
                 ),
                 Err(error) => {
@@ -238,6 +238,11 @@ impl Finder {
             }
         });
     }
+}
+
+/// The first issuers of a list, for the log.
+fn shown(issuers: &[String]) -> String {
+    issuers.iter().take(3).map(|issuer| cut(issuer)).collect::<Vec<_>>().join(" ")
 }
 
 fn absent(error: &dyn std::fmt::Display) -> TokenError {

@@ -1,7 +1,7 @@
 //! Tokens in time: who fetches, who waits, what is used meanwhile (A-41, F-068). The clock is stopped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{advance, resume};
 
-use super::client::ClientToken;
+use super::client::{ClientToken, DENIED};
 use super::token::{Issued, TokenError};
 use crate::tasks::Tasks;
 
@@ -190,4 +190,47 @@ fn answers_that_are_no_bearer_token() {
     for right in [json!({ "access_token": "t" }), json!({ "access_token": "t", "token_type": "bEARER" })] {
         assert!(Issued::read(right.as_object().unwrap()).is_ok(), "{right}");
     }
+}
+
+/// Covers: A-39, F-068: callers who need a scope at once cost one question; one that is not to be had costs one a minute, and
+/// nobody a token that is good.
+#[tokio::test(start_paused = true)]
+async fn a_39_fifty_callers_step_up_once() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let note = Arc::clone(&asked);
+    let source = move |wider: Vec<String>| {
+        note.lock().unwrap().push(wider.join(" "));
+        Box::pin(async move {
+            if wider.iter().any(|scope| scope == "none") {
+                return Err(TokenError::Refused(400, "invalid_scope"));
+            }
+            let issued = Issued::read(numbered(1, &json!(100_000)).unwrap().as_object().unwrap());
+            Ok(Issued { scopes: wider, ..issued? })
+        }) as _
+    };
+    let token = Arc::new(ClientToken::new(Box::new(source), Tasks::new()));
+    let first = token.get().await.unwrap();
+    let (write, none) = (["w".to_owned()], ["none".to_owned()]);
+    let all = join_all((0..50).map(|_| token.widen(&first, &write))).await;
+    assert!(all.iter().all(|done| *done));
+    assert_eq!(*asked.lock().unwrap(), ["", "w"]);
+    let second = token.get().await.unwrap();
+    assert!(!token.widen(&second, &write).await, "it has that, and it was not enough");
+    second.accept();
+    for minute in 1..3 {
+        let all = join_all((0..50).map(|_| token.widen(&second, &none))).await;
+        assert!(!all.iter().any(|done| *done));
+        assert!(!token.widen(&second, &none).await);
+        assert_eq!(asked.lock().unwrap().len(), 2 + minute);
+        assert!(Arc::ptr_eq(&token.get().await.unwrap(), &second), "what there is stays");
+        advance(DENIED).await;
+    }
+    // Where nobody takes the token with more, there is none with still more at once.
+    let other = ["x".to_owned()];
+    assert!(token.widen(&second, &other).await);
+    let third = token.get().await.unwrap();
+    assert!(!token.widen(&third, &["y".to_owned()]).await, "not taken by anybody yet");
+    third.accept();
+    assert!(token.widen(&third, &["y".to_owned()]).await);
+    assert_eq!(asked.lock().unwrap().last().unwrap(), "w x y");
 }
