@@ -43,7 +43,7 @@ pub struct Exchanger {
     kept: Cache<Key, Arc<Token>>,
     /// What the server wanted besides, for each caller.
     wider: Cache<Key, Arc<[String]>>,
-    /// How asking for that ended, a short while.
+    /// Questions for that which run, and those that were refused a short while ago.
     steps: Cache<(Key, Vec<String>), Result<Arc<Token>, TokenError>>,
 }
 
@@ -90,11 +90,16 @@ impl Exchanger {
         if !token.may_widen() || token.covers(wanted) {
             return false;
         }
+        if self.kept.get(&key).await.is_some_and(|kept| kept.covers(wanted)) {
+            return true;
+        }
         let known = self.wider.get(&key).await.unwrap_or_default();
         let wider = scopes::union(&known, wanted);
         let step = self.exchange(subject, caller.expires, true, &wider);
-        let stepped = self.steps.get_with((key.clone(), wider.clone()), step).await;
-        let Ok(token) = stepped else { return false };
+        let place = (key.clone(), wider.clone());
+        // Once for all the caller's requests that wait; a no stands for a while.
+        let Ok(token) = self.steps.get_with(place.clone(), step).await else { return false };
+        self.steps.invalidate(&place).await;
         self.wider.insert(key.clone(), wider.into()).await;
         self.kept.insert(key, token).await;
         true
