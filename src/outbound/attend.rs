@@ -15,13 +15,19 @@ impl Server {
     pub(super) fn attend(self: &Arc<Self>, peer: &Arc<Peer>) {
         let Some(connection) = peer.connection.clone() else { return };
         let Some(mut unclaimed) = connection.unclaimed() else { return };
-        let (server, era) = (Arc::clone(self), peer.era);
+        let (server, era, running) = (Arc::clone(self), peer.era, Arc::clone(&peer.running));
         self.tasks.spawn("attend", async move {
             while let Some(message) = unclaimed.recv().await {
                 match &message.kind {
-                    // An answer that cannot be sent has nobody to read it.
-                    Request { id, method, .. } if era == Era::Legacy => {
-                        drop(connection.send(&legacy::answer(method, id)).await);
+                    Request { .. } if era == Era::Legacy => {
+                        if let Some((id, method)) = running.ask(message) {
+                            // An answer that cannot be sent has nobody to read it.
+                            drop(connection.send(&legacy::answer(&method, &id)).await);
+                        }
+                    }
+                    // Of a request of its own: if it is none of the only call's, nobody knows whose.
+                    Notification { method, .. } if &**method == "notifications/cancelled" => {
+                        drop(running.give(message));
                     }
                     // Nobody listening is no fault.
                     Notification { .. } => drop(server.overheard.send(Arc::new(message))),

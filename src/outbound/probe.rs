@@ -69,6 +69,7 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
             session: None,
             offer: *offer,
             connection,
+            running: Arc::default(),
         }),
         Verdict::Legacy if wanted == Protocol::Modern => Err(server.error(Failure::Version, true)),
         Verdict::Legacy => {
@@ -211,7 +212,14 @@ pub async fn shake_hands(
     let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
     let offer = Offer::read(text).unwrap_or_default();
     confirm(server, connection.as_ref(), &session).await.map_err(|f| server.error(f, true))?;
-    Ok(Peer { era: Era::Legacy, version: session.version.clone(), session: Some(session), offer, connection })
+    Ok(Peer {
+        era: Era::Legacy,
+        version: session.version.clone(),
+        session: Some(session),
+        offer,
+        connection,
+        running: Arc::default(),
+    })
 }
 
 async fn confirm(

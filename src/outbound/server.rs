@@ -16,6 +16,7 @@ use super::link::http::HttpLink;
 use super::link::stdio::{Connection, StdioLink};
 use super::offer::Offer;
 use super::request::Request;
+use super::running::Running;
 use super::wire::Wire;
 use super::{legacy, modern, probe};
 use crate::config;
@@ -47,6 +48,8 @@ pub struct Peer {
     pub offer: Offer,
     /// stdio: the process this was agreed with.
     pub connection: Option<Connection>,
+    /// Legacy: the calls that run in it.
+    pub running: Arc<Running>,
 }
 
 /// One configured server.
@@ -290,7 +293,7 @@ impl Server {
         };
         for attempt in 0.. {
             let id = self.next_id();
-            let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&peer), id);
+            let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&peer), id).running(request);
             let until = (Instant::now() + silence).min(hard);
             let sent = match timeout_at(until, self.transmit(&peer, request, id)).await {
                 Ok(sent) => sent,
@@ -356,19 +359,8 @@ impl Server {
     pub(super) fn post_later(self: &Arc<Self>, peer: &Arc<Peer>, what: &'static str, message: Parts) {
         let (server, peer) = (Arc::clone(self), Arc::clone(peer));
         self.tasks.spawn(what, async move {
-            let limit = server.config.connect_timeout;
-            let sent = async {
-                match (&server.transport, &peer.connection, &peer.session) {
-                    (Transport::Http(link), _, Some(session)) => {
-                        let _ = link.post(legacy::headers(session), message).await;
-                    }
-                    (Transport::Stdio(_), Some(connection), _) => {
-                        let _ = connection.send(&message).await;
-                    }
-                    _ => {}
-                }
-            };
-            let _ = tokio::time::timeout(limit, sent).await;
+            // Nobody is there to be told that it did not arrive.
+            let _ = server.deliver(&peer, message).await;
         });
     }
 

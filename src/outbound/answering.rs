@@ -1,0 +1,55 @@
+//! What we say to a legacy server beside our requests: answers to its own ones, and that a call is given up.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::time::timeout;
+
+use super::error::{Failure, OutboundError};
+use super::exchange::Exchange;
+use super::legacy;
+use super::server::{Peer, Server, Transport};
+use crate::protocol::edit::Parts;
+
+impl Exchange {
+    /// Answers a request that the server sent during this call: with a result as JSON text, or with an error's code and
+    /// message (R-32, G-45). An error: the server did not take it, so the call will not go on.
+    pub async fn answer(&self, id: &[u8], answer: Result<Bytes, (i32, &str)>) -> Result<(), OutboundError> {
+        let message = match answer {
+            Ok(result) => legacy::response(id, result),
+            Err((code, message)) => legacy::refusal(id, code, message),
+        };
+        let server = &self.guard.server;
+        server.deliver(&self.guard.peer, message).await.map_err(|failure| server.error(failure, true))
+    }
+
+    /// Gives the call up and tells the server so, after all that it was told before (G-47).
+    pub async fn cancel(mut self) {
+        if self.is_legacy() && std::mem::take(&mut self.guard.armed) {
+            self.guard.abandoned();
+            // A server that is not there needs not be told.
+            let _ = self.guard.server.deliver(&self.guard.peer, legacy::cancelled(self.guard.id)).await;
+        }
+    }
+}
+
+impl Server {
+    /// Sends a legacy server a message that has no answer, in its session.
+    pub(super) async fn deliver(self: &Arc<Self>, peer: &Arc<Peer>, message: Parts) -> Result<(), Failure> {
+        let limit = self.config.connect_timeout;
+        let sent = async {
+            match (&self.transport, &peer.connection, &peer.session) {
+                (Transport::Http(link), _, Some(session)) => {
+                    let answer = link.post(legacy::headers(session), message).await;
+                    let status = answer.map_err(|(failure, _)| failure)?.status;
+                    if status.is_success() { Ok(()) } else { Err(Failure::Status(status.as_u16())) }
+                }
+                (Transport::Stdio(_), Some(connection), _) => {
+                    connection.send(&message).await.map_err(|_| Failure::Exited)
+                }
+                _ => Ok(()),
+            }
+        };
+        timeout(limit, sent).await.unwrap_or(Err(Failure::Timeout(limit)))
+    }
+}
