@@ -24,7 +24,9 @@ impl App {
         let mut until = Instant::now() + self.drain_timeout;
         // Who was asked something comes back by another connection: until the last of them has, we listen.
         if timeout_at(until, self.gateway.unparked()).await.is_err() {
-            tracing::warn!("calls still waiting for their clients' answers at the end of drain_timeout are given up");
+            tracing::warn!(
+                "calls still waiting for their clients' answers at the end of drain_timeout are given up"
+            );
             until += LAST_WORDS;
         }
         // From now on nobody could come back.

@@ -19,8 +19,10 @@ use crate::telemetry::Outcome;
 /// Events that may wait for a client that reads slowly.
 const EVENTS: usize = 16;
 
-const EXPIRED: GatewayError = GatewayError::InvalidParams("requestState has expired; repeat the call without it");
-const RUNNING: GatewayError = GatewayError::InvalidParams("requestState was used already; its call is running");
+const EXPIRED: GatewayError =
+    GatewayError::InvalidParams("requestState has expired; repeat the call without it");
+const RUNNING: GatewayError =
+    GatewayError::InvalidParams("requestState was used already; its call is running");
 const MALFORMED: GatewayError = GatewayError::InvalidParams("inputResponses are malformed");
 
 impl Gateway {

@@ -143,7 +143,10 @@ impl Metrics {
             )?,
             parked_calls: register(
                 &r,
-                IntGauge::new("gatehouse_parked_calls", "Calls whose servers wait for answers of their clients")?,
+                IntGauge::new(
+                    "gatehouse_parked_calls",
+                    "Calls whose servers wait for answers of their clients",
+                )?,
             )?,
             header_rejections: counter(
                 &r,

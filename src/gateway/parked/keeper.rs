@@ -253,8 +253,7 @@ impl Keeper {
 
     fn note(&mut self, asked: Asked) {
         self.keys += 1;
-        let question =
-            Question { key: format!("q{}", self.keys), input: asked.input, params: asked.params };
+        let question = Question { key: format!("q{}", self.keys), input: asked.input, params: asked.params };
         self.pending.push(Pending { id: asked.id, question, told: false, answer: None });
     }
 

@@ -243,11 +243,8 @@ impl Answer {
                 _ => rest.extend_from_slice(&data),
             }
         }
-        let whole = if rest.is_empty() {
-            first.take().unwrap_or_default()
-        } else {
-            std::mem::take(rest).freeze()
-        };
+        let whole =
+            if rest.is_empty() { first.take().unwrap_or_default() } else { std::mem::take(rest).freeze() };
         Ok((!whole.is_empty()).then_some(whole))
     }
 
