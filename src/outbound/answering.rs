@@ -1,14 +1,15 @@
 //! What we say to a legacy server beside our requests: answers to its own ones, and that a call is given up.
 
-use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::timeout;
 
 use super::error::{Failure, OutboundError};
-use super::exchange::Exchange;
+use super::exchange::{CancelGuard, Exchange};
 use super::legacy;
-use super::server::{Peer, Server, Transport};
+use super::place::{Place, Transport};
+use super::server::Peer;
 use crate::protocol::edit::Parts;
 
 impl Exchange {
@@ -20,7 +21,9 @@ impl Exchange {
             Err((code, message)) => legacy::refusal(id, code, message),
         };
         let server = &self.guard.server;
-        server.deliver(&self.guard.peer, message).await.map_err(|failure| server.error(failure, true))
+        let limit = server.config.connect_timeout;
+        let sent = deliver(&self.guard.place, &self.guard.peer, message, limit).await;
+        sent.map_err(|failure| server.error(failure, true))
     }
 
     /// Gives the call up and tells the server so, after all that it was told before (G-47).
@@ -28,28 +31,32 @@ impl Exchange {
         if self.is_legacy() && std::mem::take(&mut self.guard.armed) {
             self.guard.abandoned();
             // A server that is not there needs not be told.
-            let _ = self.guard.server.deliver(&self.guard.peer, legacy::cancelled(self.guard.id)).await;
+            let CancelGuard { server, place, peer, id, .. } = &self.guard;
+            let _ = deliver(place, peer, legacy::cancelled(*id), server.config.connect_timeout).await;
         }
     }
 }
 
-impl Server {
-    /// Sends a legacy server a message that has no answer, in its session.
-    pub(super) async fn deliver(self: &Arc<Self>, peer: &Arc<Peer>, message: Parts) -> Result<(), Failure> {
-        let limit = self.config.connect_timeout;
-        let sent = async {
-            match (&self.transport, &peer.connection, &peer.session) {
-                (Transport::Http(link), _, Some(session)) => {
-                    let answer = link.post(legacy::headers(session), message).await;
-                    let status = answer.map_err(|(failure, _)| failure)?.status;
-                    if status.is_success() { Ok(()) } else { Err(Failure::Status(status.as_u16())) }
-                }
-                (Transport::Stdio(_), Some(connection), _) => {
-                    connection.send(&message).await.map_err(|_| Failure::Exited)
-                }
-                _ => Ok(()),
+/// Sends a legacy server a message that has no answer, in its session; takes at most `limit`.
+pub(super) async fn deliver(
+    place: &Place,
+    peer: &Peer,
+    message: Parts,
+    limit: Duration,
+) -> Result<(), Failure> {
+    let sent = async {
+        match (&place.transport, &peer.connection, &peer.session) {
+            (Transport::Http(link), _, Some(session)) => {
+                let caller = place.on_behalf();
+                let answer = link.post_for(caller.as_deref(), legacy::headers(session), message).await;
+                let status = answer.map_err(|(failure, _)| failure)?.status;
+                if status.is_success() { Ok(()) } else { Err(Failure::Status(status.as_u16())) }
             }
-        };
-        timeout(limit, sent).await.unwrap_or(Err(Failure::Timeout(limit)))
-    }
+            (Transport::Stdio(_), Some(connection), _) => {
+                connection.send(&message).await.map_err(|_| Failure::Exited)
+            }
+            _ => Ok(()),
+        }
+    };
+    timeout(limit, sent).await.unwrap_or(Err(Failure::Timeout(limit)))
 }

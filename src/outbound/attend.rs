@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
-
 use super::legacy;
+use super::place::Place;
 use super::server::{Peer, Server};
-use crate::protocol::message::Received;
 use crate::protocol::message::ReceivedKind::{Notification, Request};
 use crate::protocol::version::Era;
 
 impl Server {
     /// Reads a new child's unclaimed messages until it ends.
-    pub(super) fn attend(self: &Arc<Self>, peer: &Arc<Peer>) {
+    pub(super) fn attend(self: &Arc<Self>, place: &Arc<Place>, peer: &Arc<Peer>) {
         let Some(connection) = peer.connection.clone() else { return };
         let Some(mut unclaimed) = connection.unclaimed() else { return };
-        let (server, era, running) = (Arc::clone(self), peer.era, Arc::clone(&peer.running));
+        // The place itself is not held: a process that nobody uses is given up.
+        let (server, overheard, era) = (Arc::clone(self), place.overheard.clone(), peer.era);
+        let running = Arc::clone(&peer.running);
         self.tasks.spawn("attend", async move {
             while let Some(message) = unclaimed.recv().await {
                 match &message.kind {
@@ -30,15 +30,10 @@ impl Server {
                         drop(running.give(message));
                     }
                     // Nobody listening is no fault.
-                    Notification { .. } => drop(server.overheard.send(Arc::new(message))),
+                    Notification { .. } => drop(overheard.send(Arc::new(message))),
                     _ => server.violation("unexpected"),
                 }
             }
         });
-    }
-
-    /// What the child says from now on.
-    pub(super) fn overheard(&self) -> broadcast::Receiver<Arc<Received>> {
-        self.overheard.subscribe()
     }
 }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::{Failure, OutboundError};
 use super::legacy;
 use super::offer::Offer;
+use super::place::Place;
 use super::request::Request;
 use super::server::{Peer, Server};
 use super::wire::Wire;
@@ -103,6 +104,7 @@ impl Drop for Waiting<'_> {
 #[derive(Debug)]
 pub(super) struct CancelGuard {
     pub(super) server: Arc<Server>,
+    pub(super) place: Arc<Place>,
     pub(super) peer: Arc<Peer>,
     pub(super) id: u64,
     pub(super) armed: bool,
@@ -111,15 +113,15 @@ pub(super) struct CancelGuard {
 }
 
 impl CancelGuard {
-    pub(super) const fn new(server: Arc<Server>, peer: Arc<Peer>, id: u64) -> Self {
-        Self { server, peer, id, armed: true, asks: false }
+    pub(super) const fn new(server: Arc<Server>, place: Arc<Place>, peer: Arc<Peer>, id: u64) -> Self {
+        Self { server, place, peer, id, armed: true, asks: false }
     }
 
     /// The same for this request, which is about to be sent.
     pub(super) fn running(mut self, request: &Request) -> Self {
         self.asks = self.peer.era == Era::Legacy && request.method.may_ask();
         if self.asks {
-            let owner = request.caller.as_ref().map(|caller| Arc::clone(&caller.principal));
+            let owner = request.context.as_ref().map(|context| Arc::clone(&context.principal));
             self.peer.running.enter(self.id, owner);
         }
         self
@@ -161,7 +163,7 @@ impl Drop for CancelGuard {
         // Modern HTTP: the closed stream is the cancel, there is nothing to send.
         let by_message = self.peer.era == Era::Legacy || self.peer.connection.is_some();
         if self.armed && by_message {
-            self.server.post_later(&self.peer, "cancel", legacy::cancelled(self.id));
+            self.server.post_later((&self.place, &self.peer), "cancel", legacy::cancelled(self.id));
         }
     }
 }
@@ -249,7 +251,7 @@ impl Exchange {
             // One caller's token says nothing of the others' dialect.
             Failure::Credentials(_) if server.config.credentials.is_per_user() => {}
             // Not what this dialect answers: agree anew before the next request (G-65).
-            Failure::Status(400..=499) | Failure::Credentials(_) => server.forget(&self.guard.peer),
+            Failure::Status(400..=499) | Failure::Credentials(_) => self.guard.place.forget(&self.guard.peer),
             _ => {}
         }
         if matches!(error.failure, Failure::Status(_) | Failure::Credentials(_) | Failure::Exited) {
@@ -301,12 +303,12 @@ impl Exchange {
         match error.code {
             code::HEADER_MISMATCH if modern => Err(server.error(Failure::HeaderMismatch, true)),
             code::UNSUPPORTED_VERSION if modern => {
-                server.forget(&self.guard.peer);
+                self.guard.place.forget(&self.guard.peer);
                 Err(server.error(Failure::Version, true))
             }
             code::METHOD_NOT_FOUND => {
                 // It declared the method and does not know it: ask again what it offers (M-45).
-                server.forget(&self.guard.peer);
+                self.guard.place.forget(&self.guard.peer);
                 Ok(Message::Error(error))
             }
             _ => Ok(Message::Error(error)),
@@ -334,7 +336,7 @@ impl Exchange {
             Some(_) => legacy::refusal(id, code::INVALID_PARAMS, "Invalid params"),
             None => legacy::answer(method, id),
         };
-        server.post_later(&self.guard.peer, "answer", answer);
+        server.post_later((&self.guard.place, &self.guard.peer), "answer", answer);
         Ok(None)
     }
 
