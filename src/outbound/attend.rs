@@ -20,10 +20,9 @@ impl Server {
             while let Some(message) = unclaimed.recv().await {
                 match &message.kind {
                     Request { .. } if era == Era::Legacy => {
-                        if let Some((id, method)) = running.ask(message) {
-                            // An answer that cannot be sent has nobody to read it.
-                            drop(connection.send(&legacy::answer(&method, &id)).await);
-                        }
+                        let Some((id, method)) = running.ask(message) else { continue };
+                        // An answer that cannot be sent has nobody to read it.
+                        drop(connection.send(&legacy::answer(&method, &id)).await);
                     }
                     // Of a request of its own: if it is none of the only call's, nobody knows whose.
                     Notification { method, .. } if &**method == "notifications/cancelled" => {
