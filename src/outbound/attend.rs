@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::legacy;
+use super::link::stdio::Connection;
 use super::place::Place;
 use super::server::{Peer, Server};
 use crate::protocol::message::ReceivedKind::{Notification, Request};
@@ -20,9 +23,7 @@ impl Server {
             while let Some(message) = unclaimed.recv().await {
                 match &message.kind {
                     Request { .. } if era == Era::Legacy => {
-                        let Some((id, method)) = running.ask(message) else { continue };
-                        // An answer that cannot be sent has nobody to read it.
-                        drop(connection.send(&legacy::answer(&method, &id)).await);
+                        answer(&connection, running.ask(message)).await;
                     }
                     // Of a request of its own: if it is none of the only call's, nobody knows whose.
                     Notification { method, .. } if &**method == "notifications/cancelled" => {
@@ -34,5 +35,12 @@ impl Server {
                 }
             }
         });
+    }
+}
+
+/// Answers by rule, where there is something to answer. What cannot be sent has nobody to read it.
+async fn answer(connection: &Connection, asked: Option<(Bytes, Box<str>)>) {
+    if let Some((id, method)) = asked {
+        drop(connection.send(&legacy::answer(&method, &id)).await);
     }
 }
