@@ -292,3 +292,22 @@ async fn r_64_related_tasks_are_of_no_other_hop() {
     assert!(!reply.text().contains("related-task"), "{reply:?}");
     assert_eq!((&reply.result()["_meta"]["a"], &reply.result()["_meta"]["b"]), (&json!(1), &json!(2)));
 }
+
+/// Covers: R-64, G-80: a tool that runs as a task of 2025-11-25 only is not shown; the others are plain tools.
+#[tokio::test(flavor = "multi_thread")]
+async fn r_64_tools_that_run_as_tasks() {
+    let tool = |name: &str, support: &str| {
+        format!(
+            r#"{{"name":"{name}","execution":{{"taskSupport":"{support}"}},"inputSchema":{{"type":"object"}}}}"#
+        )
+    };
+    let tools = [tool("a", "optional"), tool("b", "required"), tool("c", "forbidden")];
+    let server = Server::legacy("s", Offer::defined(&tools.each_ref().map(String::as_str))).await;
+    let gateway = Setup::new().http("s", &server.url(), "").start().await;
+    let list = gateway.send(mcp("tools/list", "{}")).await;
+    let tools = list.result()["tools"].clone();
+    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect();
+    assert_eq!(names, ["s_a", "s_c"]);
+    assert!(!list.text().contains("execution"), "{list:?}");
+    assert_eq!(gateway.send(call("s_b", "{}")).await.code(), Some(-32602));
+}
