@@ -294,6 +294,8 @@ pub enum Protocol {
     Modern,
     /// `initialize` at once.
     Legacy,
+    /// The HTTP+SSE transport of 2024-11-05 at once (G-70).
+    Sse,
 }
 
 /// `allow` and `deny` globs over native names (URIs for resources); deny wins.

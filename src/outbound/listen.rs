@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout};
 
 use super::error::{Failure, OutboundError};
-use super::link::stdio::{Connection, Inbox};
+use super::link::{Connection, Inbox};
 use super::request::Request;
 use super::server::{Peer, Server, Transport};
 use super::wire::Wire;
@@ -76,7 +77,7 @@ pub struct Agreed {
 pub(super) enum Source {
     /// The body of an HTTP answer. Modern: the id every message is tagged with.
     Stream(Box<Wire>, Option<u64>),
-    /// A child's output. Modern: our listen request, whose answer is the end.
+    /// A child's output, or a stream of the 2024-11-05 transport. Modern: our listen request, whose answer is the end.
     Child(broadcast::Receiver<Arc<Received>>, Connection, Option<(u64, Inbox)>),
 }
 
@@ -89,13 +90,13 @@ impl Server {
     /// Opens the stream of what the server says outside of calls.
     pub async fn listen(self: &Arc<Self>, filter: &Filter) -> Result<Listen, NoListen> {
         let peer = self.peer().await.map_err(NoListen::Failed)?;
-        let opened = match (&peer.era, &self.transport, &peer.connection) {
+        let opened = match (&peer.era, &peer.connection, &self.transport) {
             (Era::Modern, ..) => self.listen_modern(&peer, filter).await,
-            (Era::Legacy, Transport::Http(link), _) => self.listen_get(&peer, link).await,
-            (Era::Legacy, Transport::Stdio(_), Some(connection)) => {
+            (Era::Legacy, Some(connection), _) => {
                 Ok((Source::Child(self.overheard(), connection.clone(), None), Agreed::default()))
             }
-            (Era::Legacy, Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
+            (Era::Legacy, None, Transport::Http(link)) => self.listen_get(&peer, link).await,
+            (Era::Legacy, None, Transport::Stdio(_)) => Err(self.no_listen(Failure::Exited)),
         };
         let (source, mut agreed) = opened?;
         if peer.era == Era::Legacy {
@@ -142,12 +143,10 @@ impl Server {
                 }
                 (Transport::Stdio(_), Some(connection)) => {
                     let mut overheard = self.overheard();
-                    let inbox = connection.open(id);
-                    let sent = connection.send(&body).await;
-                    sent.map_err(|_| self.no_listen(Failure::Exited))?;
-                    let mut wire = Wire::Stdio(inbox);
+                    let put = connection.request(id, HeaderMap::new(), &body).await;
+                    let mut wire = Wire::put(put.map_err(|(failure, _)| self.no_listen(failure))?);
                     let agreed = self.acknowledged_child(&mut wire, &mut overheard, id).await?;
-                    let Wire::Stdio(inbox) = wire else { return Err(NoListen::NotOffered) };
+                    let Wire::Inbox(inbox) = wire else { return Err(NoListen::NotOffered) };
                     Ok((Source::Child(overheard, connection.clone(), Some((id, inbox))), agreed))
                 }
                 (Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
@@ -331,7 +330,7 @@ async fn overhear(
         biased;
         heard = overheard.recv() => heard.ok(),
         answer = ended => answer,
-        _ = connection.closed() => None,
+        () = connection.closed() => None,
     }
 }
 

@@ -112,7 +112,7 @@ impl Servers {
                 let credential = Credential::new(&name, url, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
                 let link = HttpLink::new(client, url, credential, budget, server.max_result);
-                Transport::Http(Box::new(link.map_err(failed)?))
+                Transport::Http(Arc::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {

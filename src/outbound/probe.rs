@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::HeaderMap;
 
 use super::error::{Failure, OutboundError};
-use super::link::stdio::Connection;
+use super::link::Connection;
+use super::link::http::HttpLink;
+use super::link::sse::Stream;
 use super::offer::Offer;
 use super::request::Request;
 use super::server::{Peer, Server, Transport};
@@ -33,7 +35,7 @@ pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
         Transport::Http(_) => None,
         Transport::Stdio(link) => {
             let failed = |e| server.error(Failure::Unavailable(format!("{e}")), false);
-            Some(link.connect().await.map_err(failed)?)
+            Some(Connection::Child(link.connect().await.map_err(failed)?))
         }
     };
     let peer = agree(server, connection.clone()).await;
@@ -46,18 +48,24 @@ pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
 
 async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, OutboundError> {
     let wanted = server.config.protocol;
-    if wanted == Protocol::Legacy {
-        return shake_hands(server, connection).await;
+    match (wanted, &server.transport) {
+        (Protocol::Legacy, _) => return shake_hands(server, connection).await.map_err(Refusal::error),
+        (Protocol::Sse, Transport::Http(link)) => return stream(server, link).await,
+        (Protocol::Auto, Transport::Http(link)) if link.speaks_sse() => match stream(server, link).await {
+            Err(error) if is_no_stream(&error.failure) => link.note_sse(false),
+            peer => return peer,
+        },
+        _ => {}
     }
     if wanted == Protocol::Auto && server.skips_discover() {
-        let peer = shake_hands(server, connection.clone()).await;
-        if peer.is_ok() {
-            return peer;
-        }
-        // So it was not the question that it had ended itself on.
-        server.skip_discover(false);
-        if connection.as_ref().is_none_or(Connection::is_closed) {
-            return peer;
+        match shake_hands(server, connection.clone()).await {
+            Ok(peer) => return Ok(peer),
+            Err(refusal) if connection.as_ref().is_none_or(Connection::is_closed) => {
+                server.skip_discover(false);
+                return Err(refusal.error());
+            }
+            // So it was not the question that it had ended itself on.
+            Err(_) => server.skip_discover(false),
         }
     }
     let verdict = discover(server, connection.as_ref()).await;
@@ -78,9 +86,48 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
                 server.skip_discover(true);
                 return Err(server.error(Failure::Exited, true));
             }
-            shake_hands(server, connection).await
+            match (shake_hands(server, connection).await, &server.transport) {
+                (Err(refusal), Transport::Http(link)) if wanted == Protocol::Auto && refusal.older => {
+                    stream(server, link).await.map_err(|error| match error.failure {
+                        // No stream either: the refusal of the handshake says more.
+                        Failure::Status(_) => refusal.error(),
+                        _ => error,
+                    })
+                }
+                (peer, _) => peer.map_err(Refusal::error),
+            }
         }
         Verdict::Failed(failure) => Err(server.error(failure, true)),
+    }
+}
+
+/// The transport of 2024-11-05: the stream, its endpoint, then the handshake on it (G-60 step 4, G-70, G-72).
+async fn stream(server: &Arc<Server>, link: &Arc<HttpLink>) -> Result<Peer, OutboundError> {
+    let opened = Stream::open(link, &server.tasks).await;
+    let connection = Connection::Stream(opened.map_err(|failure| server.error(failure, false))?);
+    let peer = shake_hands(server, Some(connection.clone())).await;
+    match peer {
+        Ok(_) => link.note_sse(true),
+        Err(_) => connection.abandon(),
+    }
+    peer.map_err(Refusal::error)
+}
+
+/// Whether what is there answers, and is no stream: the verdict of earlier holds no longer (G-65).
+const fn is_no_stream(failure: &Failure) -> bool {
+    matches!(failure, Failure::Status(400..=499) | Failure::Malformed(_))
+}
+
+/// A handshake that came to nothing.
+pub struct Refusal {
+    error: OutboundError,
+    /// It may be that the server speaks the older transport (G-60 step 4).
+    older: bool,
+}
+
+impl Refusal {
+    fn error(self) -> OutboundError {
+        self.error
     }
 }
 
@@ -108,8 +155,12 @@ async fn ask(
     (headers, body): (HeaderMap, Parts),
     accepted: &AtomicBool,
 ) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
-    let (mut wire, headers) = match (&server.transport, connection) {
-        (Transport::Http(link), _) => match link.post(headers, body).await {
+    let (mut wire, headers) = match (connection, &server.transport) {
+        (Some(connection), _) => match connection.request(id, headers, &body).await {
+            Ok(put) => (Wire::put(put), HeaderMap::new()),
+            Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
+        },
+        (None, Transport::Http(link)) => match link.post(headers, body).await {
             Ok(answer) => {
                 accepted.store(true, Ordering::Relaxed);
                 let headers = answer.headers.clone();
@@ -117,14 +168,7 @@ async fn ask(
             }
             Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
         },
-        (Transport::Stdio(_), Some(connection)) => {
-            let inbox = connection.open(id);
-            if let Err(error) = connection.send(&body).await {
-                return (Err(Failure::Unavailable(format!("{error}"))), None, HeaderMap::new());
-            }
-            (Wire::Stdio(inbox), HeaderMap::new())
-        }
-        (Transport::Stdio(_), None) => {
+        (None, Transport::Stdio(_)) => {
             return (Err(Failure::Unavailable("no process".into())), None, HeaderMap::new());
         }
     };
@@ -187,31 +231,39 @@ fn judge_error(error: &RpcError) -> Verdict {
 }
 
 /// `initialize` and `notifications/initialized` (G-40).
-pub async fn shake_hands(
-    server: &Arc<Server>,
-    connection: Option<Connection>,
-) -> Result<Peer, OutboundError> {
+pub async fn shake_hands(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, Refusal> {
     let id = server.next_id();
     let body = legacy::initialize(id, &server.client_info);
     let accepted = AtomicBool::new(false);
     let asked = ask(server, connection.as_ref(), id, (HeaderMap::new(), body), &accepted);
     let limit = server.config.probe_timeout;
-    let (answer, _, headers) =
-        tokio::time::timeout(limit, asked).await.map_err(|_| server.error(Failure::Timeout(limit), true))?;
-    let message = answer.map_err(|failure| server.error(failure, true))?;
+    let failed = |failure| Refusal { error: server.error(failure, true), older: false };
+    let (answer, status, headers) =
+        tokio::time::timeout(limit, asked).await.map_err(|_| failed(Failure::Timeout(limit)))?;
+    let older = connection.is_none()
+        && matches!(status, Some(400 | 404 | 405))
+        && !answer.as_ref().is_ok_and(is_modern_error);
+    let failed = |failure| Refusal { older, ..failed(failure) };
+    let message = answer.map_err(failed)?;
     let ReceivedKind::Result { result, .. } = &message.kind else {
-        return Err(server.error(Failure::Malformed("initialize was refused"), true));
+        return Err(failed(Failure::Malformed("initialize was refused")));
     };
     let text = result.of(message.text());
     let version = serde_json::from_str::<serde_json::Value>(text)
         .ok()
         .and_then(|v| v.get("protocolVersion")?.as_str().map(str::to_owned))
         .filter(|v| LEGACY.contains(&v.as_str()))
-        .ok_or_else(|| server.error(Failure::Version, true))?;
+        .ok_or_else(|| failed(Failure::Version))?;
     let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
     let offer = Offer::read(text).unwrap_or_default();
-    confirm(server, connection.as_ref(), &session).await.map_err(|f| server.error(f, true))?;
+    confirm(server, connection.as_ref(), &session).await.map_err(failed)?;
     Ok(Peer { era: Era::Legacy, version: session.version.clone(), session: Some(session), offer, connection })
+}
+
+/// What only a server of the modern revision says.
+fn is_modern_error(message: &Received) -> bool {
+    matches!(&message.kind, ReceivedKind::Error { error, .. }
+        if matches!(error.code, code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY))
 }
 
 async fn confirm(
@@ -219,20 +271,19 @@ async fn confirm(
     connection: Option<&Connection>,
     session: &legacy::Session,
 ) -> Result<(), Failure> {
-    match (&server.transport, connection) {
-        (Transport::Http(link), _) => {
-            let sent = link.post(legacy::headers(session), legacy::initialized());
-            let limit = server.config.probe_timeout;
-            let answer = tokio::time::timeout(limit, sent).await.map_err(|_| Failure::Timeout(limit))?;
+    let (headers, message) = (legacy::headers(session), legacy::initialized());
+    let sent = async {
+        match (connection, &server.transport) {
+            (Some(connection), _) => connection.send(headers, &message).await,
             // Any 2xx is acceptance; a refusal shows at the first request.
-            answer.map(drop).map_err(|(failure, _)| failure)
+            (None, Transport::Http(link)) => {
+                link.post(headers, message).await.map(drop).map_err(|(failure, _)| failure)
+            }
+            (None, Transport::Stdio(_)) => Ok(()),
         }
-        (Transport::Stdio(_), Some(connection)) => connection
-            .send(&legacy::initialized())
-            .await
-            .map_err(|error| Failure::Unavailable(format!("{error}"))),
-        (Transport::Stdio(_), None) => Ok(()),
-    }
+    };
+    let limit = server.config.probe_timeout;
+    tokio::time::timeout(limit, sent).await.map_err(|_| Failure::Timeout(limit))?
 }
 
 #[cfg(test)]

@@ -12,8 +12,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::{Failure, OutboundError};
 use super::exchange::{CancelGuard, Exchange, Slot, Waiting};
+use super::link::Connection;
 use super::link::http::HttpLink;
-use super::link::stdio::{Connection, StdioLink};
+use super::link::stdio::StdioLink;
 use super::offer::Offer;
 use super::request::Request;
 use super::wire::Wire;
@@ -28,8 +29,8 @@ use crate::telemetry::Metrics;
 /// How messages get there.
 #[derive(Debug)]
 pub enum Transport {
-    /// Streamable HTTP.
-    Http(Box<HttpLink>),
+    /// Streamable HTTP, or the transport before it.
+    Http(Arc<HttpLink>),
     /// A child process.
     Stdio(StdioLink),
 }
@@ -45,8 +46,15 @@ pub struct Peer {
     pub session: Option<legacy::Session>,
     /// What it offers.
     pub offer: Offer,
-    /// stdio: the process this was agreed with.
+    /// The process or the stream this was agreed with.
     pub connection: Option<Connection>,
+}
+
+impl Peer {
+    /// Whether the process or stream that it was agreed with has ended.
+    pub fn is_gone(&self) -> bool {
+        self.connection.as_ref().is_some_and(Connection::is_closed)
+    }
 }
 
 /// One configured server.
@@ -157,8 +165,7 @@ impl Server {
 
     /// What was agreed, if it still holds; does not contact the server.
     pub fn known_peer(&self) -> Option<Arc<Peer>> {
-        let gone = |peer: &Arc<Peer>| peer.connection.as_ref().is_some_and(Connection::is_closed);
-        self.peer.load_full().filter(|peer| !gone(peer))
+        self.peer.load_full().filter(|peer| !peer.is_gone())
     }
 
     /// What was agreed with the server, agreeing first where necessary: once for all who ask.
@@ -230,6 +237,9 @@ impl Server {
         let current = self.peer.load();
         if current.as_ref().is_some_and(|p| Arc::ptr_eq(p, peer)) {
             self.peer.compare_and_swap(&*current, None);
+            if let Some(connection) = &peer.connection {
+                connection.retire();
+            }
         }
     }
 
@@ -298,6 +308,12 @@ impl Server {
             };
             let mut wire = match sent {
                 Ok(wire) => wire,
+                // It ended before this request was put on it: as if it had never been agreed.
+                Err((_, false)) if attempt == 0 && peer.is_gone() => {
+                    guard.disarm();
+                    peer = Box::pin(self.peer()).await?;
+                    continue;
+                }
                 Err((failure, sent)) => {
                     guard.disarm();
                     // Without a token nobody knocked.
@@ -335,20 +351,15 @@ impl Server {
                 modern::body(request, id, &peer.version, &self.client_info),
             ),
         };
-        match (&self.transport, &peer.connection) {
-            (Transport::Http(link), _) => {
-                for (name, value) in &request.forwarded {
-                    headers.append(name.clone(), value.clone());
-                }
+        for (name, value) in &request.forwarded {
+            headers.append(name.clone(), value.clone());
+        }
+        match (&peer.connection, &self.transport) {
+            (Some(connection), _) => connection.request(id, headers, &body).await.map(Wire::put),
+            (None, Transport::Http(link)) => {
                 link.post_for(request.caller.as_deref(), headers, body).await.map(Wire::http)
             }
-            (Transport::Stdio(_), Some(connection)) => {
-                let inbox = connection.open(id);
-                let failed = |_| (Failure::Exited, false);
-                connection.send(&body).await.map_err(failed)?;
-                Ok(Wire::Stdio(inbox))
-            }
-            (Transport::Stdio(_), None) => Err((Failure::Exited, false)),
+            (None, Transport::Stdio(_)) => Err((Failure::Exited, false)),
         }
     }
 
@@ -358,12 +369,11 @@ impl Server {
         self.tasks.spawn(what, async move {
             let limit = server.config.connect_timeout;
             let sent = async {
-                match (&server.transport, &peer.connection, &peer.session) {
-                    (Transport::Http(link), _, Some(session)) => {
-                        let _ = link.post(legacy::headers(session), message).await;
-                    }
-                    (Transport::Stdio(_), Some(connection), _) => {
-                        let _ = connection.send(&message).await;
+                let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
+                match (&peer.connection, &server.transport) {
+                    (Some(connection), _) => drop(connection.send(headers, &message).await),
+                    (None, Transport::Http(link)) if peer.session.is_some() => {
+                        drop(link.post(headers, message).await);
                     }
                     _ => {}
                 }
@@ -378,6 +388,9 @@ impl Server {
         match &self.transport {
             Transport::Stdio(link) => link.stop().await,
             Transport::Http(link) => {
+                if let Some(connection) = peer.as_ref().and_then(|peer| peer.connection.as_ref()) {
+                    return connection.end();
+                }
                 let session = peer.as_ref().and_then(|p| p.session.as_ref()).filter(|s| s.id.is_some());
                 if let Some(session) = session {
                     let ended = link.delete(legacy::headers(session));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::error::Failure;
 use super::link::http::Answer;
-use super::link::stdio::{Inbox, LinkError};
+use super::link::{Inbox, Put, connection};
 use crate::protocol::message::{Received, ReceivedKind};
 use crate::protocol::object::{Span, array};
 
@@ -15,8 +15,8 @@ use crate::protocol::object::{Span, array};
 pub enum Wire {
     /// The body of an HTTP answer; a 2025-03-26 server may put several messages into one array.
     Http(Box<Answer>, VecDeque<Bytes>),
-    /// A child's standard output, already sorted by id.
-    Stdio(Inbox),
+    /// A connection of many requests, already sorted by id.
+    Inbox(Inbox),
 }
 
 impl Wire {
@@ -25,18 +25,26 @@ impl Wire {
         Self::Http(Box::new(answer), VecDeque::new())
     }
 
+    /// What came of a request on a connection of many.
+    pub fn put(put: Put) -> Self {
+        match put {
+            Put::Sent(inbox) => Self::Inbox(inbox),
+            Put::Refused(answer) => Self::http(*answer),
+        }
+    }
+
     /// The HTTP status, where there is one.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Http(answer, _) => Some(answer.status.as_u16()),
-            Self::Stdio(_) => None,
+            Self::Inbox(_) => None,
         }
     }
 
     /// The next message. An end before the answer is a failure.
     pub async fn next(&mut self) -> Result<Received, Failure> {
         match self {
-            Self::Stdio(inbox) => inbox.recv().await.map_err(stdio_failure),
+            Self::Inbox(inbox) => inbox.recv().await.map_err(|error| connection::failure(&error)),
             Self::Http(answer, queue) => next_http(answer, queue).await,
         }
     }
@@ -92,14 +100,5 @@ impl Wire {
         let body = answer.next().await.ok()??;
         queue.push_back(body.clone());
         Some(body)
-    }
-}
-
-/// A process that is gone, by whatever end, is the same to a caller; an answer that was too long is not.
-fn stdio_failure(error: LinkError) -> Failure {
-    match error {
-        LinkError::Overflow => Failure::Overflow,
-        LinkError::Malformed => Failure::Malformed("it is not a JSON-RPC message"),
-        _ => Failure::Exited,
     }
 }

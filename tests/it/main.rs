@@ -45,6 +45,7 @@ mod probing;
 mod resources;
 mod rounds;
 mod smoke;
+mod sse_link;
 mod stdio;
 mod streams;
 mod support;

@@ -71,7 +71,12 @@ struct Head {
 }
 
 fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
-    let protocols = &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];
+    let protocols = &[
+        ("auto", Protocol::Auto),
+        ("modern", Protocol::Modern),
+        ("legacy", Protocol::Legacy),
+        ("sse", Protocol::Sse),
+    ];
     let probe = if table.has("command") { STDIO_PROBE_TIMEOUT } else { HTTP_PROBE_TIMEOUT };
     let (resources, resource_uris, resources_probe) = table.inner("resources", |resources| {
         let uris = resources.or("uris", globs, Globs::none());
@@ -118,6 +123,9 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     // What stands in for a part that could not be read is thrown away two lines below.
     let target = head.target.unwrap_or_else(nowhere);
     let read = server(head.name.unwrap_or_default(), target, head.credentials.unwrap_or(Credentials::None));
+    if read.protocol == Protocol::Sse && table.has("command") {
+        table.report("protocol", "\"sse\" is only for servers with `url`", "remove it");
+    }
     credential_rules(table, &read);
     whole.then_some(read)
 }

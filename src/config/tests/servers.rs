@@ -1,5 +1,6 @@
 //! One test a rule of `[[server]]` (design §3).
 
+use super::super::Protocol;
 use super::{config, http, http_refuses, refuses, stdio_refuses};
 
 #[test]
@@ -181,4 +182,12 @@ fn credential_headers() {
     ] {
         refuses(&with(&format!("{ours} = \"v\"")), 4, &key(&format!(".{ours}")), "sets itself");
     }
+}
+
+/// G-70: the transport of 2024 can be pinned, and is for URLs only.
+#[test]
+fn g70_the_older_transport_is_pinned() {
+    let pinned = config(&http("s", "protocol = \"sse\""));
+    assert_eq!(pinned.servers[0].protocol, Protocol::Sse);
+    stdio_refuses("protocol", "\"sse\"", "is only for servers with `url`");
 }

@@ -80,12 +80,14 @@ pub fn answer(method: &str, id: &[u8]) -> Parts {
 /// modern revision by now (G-65). Such a refusal comes before execution, so the request may be sent again.
 pub(super) async fn session_lost(peer: &Peer, wire: &mut Wire) -> bool {
     let Some(session) = &peer.session else { return false };
+    // The older transport has the session's id in its endpoint (G-72).
+    let has_session = session.id.is_some() || peer.connection.is_some();
     match wire.status() {
-        Some(404) => session.id.is_some(),
+        Some(404) => has_session,
         Some(400) => wire
             .peek()
             .await
-            .is_some_and(|body| (session.id.is_some() && mentions_session(&body)) || is_modern_error(body)),
+            .is_some_and(|body| (has_session && mentions_session(&body)) || is_modern_error(body)),
         _ => false,
     }
 }

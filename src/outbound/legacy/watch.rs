@@ -70,14 +70,10 @@ impl Server {
         let body = request(Some(&Id::number(id)), method, params);
         let headers: HeaderMap = peer.session.as_ref().map(session_headers).unwrap_or_default();
         let asked = async {
-            let mut wire = match (&self.transport, &peer.connection) {
-                (Transport::Http(link), _) => Wire::http(link.post(headers, body).await.ok()?),
-                (Transport::Stdio(_), Some(connection)) => {
-                    let inbox = connection.open(id);
-                    connection.send(&body).await.ok()?;
-                    Wire::Stdio(inbox)
-                }
-                _ => return None,
+            let mut wire = match (&peer.connection, &self.transport) {
+                (Some(connection), _) => Wire::put(connection.request(id, headers, &body).await.ok()?),
+                (None, Transport::Http(link)) => Wire::http(link.post(headers, body).await.ok()?),
+                (None, Transport::Stdio(_)) => return None,
             };
             loop {
                 match wire.next().await.ok()?.kind {

@@ -1,6 +1,7 @@
 //! Streamable HTTP: one POST out, one JSON object or a stream of events back (H-60, H-61).
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -10,6 +11,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::Instant;
 use url::Url;
 
+use super::backoff::Backoff;
 use crate::net::body::Body;
 use crate::net::budget::{Budget, Held};
 use crate::net::{Client, ClientError};
@@ -22,8 +24,12 @@ use crate::protocol::sse;
 #[derive(Debug)]
 pub struct HttpLink {
     client: Client,
+    url: Url,
     uri: Uri,
     headers: HeaderMap,
+    /// The record of the streams of its 2024-11-05 transport, and whether it is known to speak that.
+    streams: Arc<Mutex<Backoff>>,
+    speaks_sse: AtomicBool,
     credential: Credential,
     budget: Budget,
     max_result: usize,
@@ -51,6 +57,8 @@ pub struct Answer {
 #[derive(Debug, Clone)]
 struct Letter {
     method: Method,
+    /// Where, if not to the configured URL.
+    to: Option<Uri>,
     extra: HeaderMap,
     body: Parts,
 }
@@ -71,12 +79,7 @@ impl HttpLink {
         budget: Budget,
         max_result: usize,
     ) -> Result<Self, Failure> {
-        let mut path = url.path().to_owned();
-        if let Some(query) = url.query() {
-            path.push('?');
-            path.push_str(query);
-        }
-        let uri = path.parse().map_err(|_| Failure::Unavailable("the url has no usable path".into()))?;
+        let uri = path_of(url)?;
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -85,7 +88,48 @@ impl HttpLink {
             header::USER_AGENT,
             HeaderValue::from_static(concat!("gatehouse/", env!("CARGO_PKG_VERSION"))),
         );
-        Ok(Self { client, uri, headers, credential, budget, max_result })
+        let (streams, speaks_sse) = (Arc::default(), AtomicBool::new(false));
+        Ok(Self {
+            client,
+            url: url.clone(),
+            uri,
+            headers,
+            streams,
+            speaks_sse,
+            credential,
+            budget,
+            max_result,
+        })
+    }
+
+    /// The configured URL.
+    pub(super) const fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The longest message.
+    pub(super) const fn max_result(&self) -> usize {
+        self.max_result
+    }
+
+    /// The allowance of the process.
+    pub(super) const fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// When a lost stream of the 2024-11-05 transport may be opened again.
+    pub(super) fn stream_backoff(&self) -> Arc<Mutex<Backoff>> {
+        Arc::clone(&self.streams)
+    }
+
+    /// Whether the next contact begins with the 2024-11-05 transport (G-65).
+    pub fn speaks_sse(&self) -> bool {
+        self.speaks_sse.load(Ordering::Relaxed)
+    }
+
+    /// Remembers what was found out.
+    pub fn note_sse(&self, speaks: bool) {
+        self.speaks_sse.store(speaks, Ordering::Relaxed);
     }
 
     /// Sends one message of the gateway's own. The error says whether the server may have seen it.
@@ -100,17 +144,22 @@ impl HttpLink {
         extra: HeaderMap,
         body: Parts,
     ) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::POST, extra, body }, caller).await
+        self.exchange(Letter { method: Method::POST, to: None, extra, body }, caller).await
+    }
+
+    /// Sends one message to another path of the same server (G-71).
+    pub async fn post_to(&self, to: &Uri, extra: HeaderMap, body: Parts) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Letter { method: Method::POST, to: Some(to.clone()), extra, body }, None).await
     }
 
     /// Opens a stream of what the server says outside of calls (G-43).
     pub async fn get(&self, extra: HeaderMap) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::GET, extra, body: Parts::new() }, None).await
+        self.exchange(Letter { method: Method::GET, to: None, extra, body: Parts::new() }, None).await
     }
 
     /// Ends a session (G-46).
     pub async fn delete(&self, extra: HeaderMap) -> Result<StatusCode, (Failure, bool)> {
-        let letter = Letter { method: Method::DELETE, extra, body: Parts::new() };
+        let letter = Letter { method: Method::DELETE, to: None, extra, body: Parts::new() };
         Ok(self.exchange(letter, None).await?.status)
     }
 
@@ -160,7 +209,7 @@ impl HttpLink {
     fn request(&self, letter: Letter) -> Request<Parts> {
         let mut request = Request::new(letter.body);
         *request.method_mut() = letter.method;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = letter.to.unwrap_or_else(|| self.uri.clone());
         let mut headers = self.headers.clone();
         if request.method() != Method::POST {
             headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -248,16 +297,25 @@ impl Answer {
     }
 
     async fn event(&mut self) -> Result<Option<Bytes>, Failure> {
+        while let Some(event) = self.next_event().await? {
+            if !event.data.is_empty() {
+                return Ok(Some(event.data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event of a stream, of whatever kind; `None` at the end. Cancel-safe between events.
+    pub async fn next_event(&mut self) -> Result<Option<sse::Event>, Failure> {
         loop {
             let AnswerBody::Events(body, parser) = &mut self.body else { return Ok(None) };
             match parser.next_event() {
                 Ok(Some(event)) => {
-                    self.last_event_id = event.id.or(self.last_event_id.take());
-                    self.retry = event.retry.map(Duration::from_millis).or(self.retry);
-                    if event.data.is_empty() {
-                        continue;
+                    if event.id.is_some() {
+                        self.last_event_id.clone_from(&event.id);
                     }
-                    return Ok(Some(event.data));
+                    self.retry = event.retry.map(Duration::from_millis).or(self.retry);
+                    return Ok(Some(event));
                 }
                 Ok(None) => {}
                 Err(sse::TooLarge) => return Err(Failure::TooLarge(self.max_result)),
@@ -276,6 +334,16 @@ impl Answer {
             }
         }
     }
+}
+
+/// The path and query of a URL, as a request names them.
+pub(super) fn path_of(url: &Url) -> Result<Uri, Failure> {
+    let mut path = url.path().to_owned();
+    if let Some(query) = url.query() {
+        path.push('?');
+        path.push_str(query);
+    }
+    path.parse().map_err(|_| Failure::Unavailable("the url has no usable path".into()))
 }
 
 /// Whether the body is an event stream, parameters and case aside.
