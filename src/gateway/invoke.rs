@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytestring::ByteString;
 use tokio::time::Instant;
 
-use super::along::{forwarded, join, on_behalf, relayable, trace};
+use super::along::{context, forwarded, join, relayable, trace};
 use super::error::{failure_outcome, sentence};
 use super::read::keep;
 use super::record::Record;
@@ -181,7 +181,7 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            caller: bound.server.credentials.is_per_user().then(|| Arc::new(on_behalf(call))),
+            context: Some(Arc::new(context(call, bound.server))),
         })
     }
 

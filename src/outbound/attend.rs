@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use tokio::sync::broadcast;
 use tokio::time::timeout;
 
 use super::legacy;
 use super::link::connection::Weak;
+use super::place::Place;
 use super::server::{Peer, Server};
 use crate::protocol::edit::Parts;
-use crate::protocol::message::Received;
 use crate::protocol::message::ReceivedKind::{Notification, Request};
 use crate::protocol::version::Era;
 
@@ -20,11 +19,11 @@ const ANSWER: Duration = Duration::from_secs(10);
 
 impl Server {
     /// Reads a new connection's unclaimed messages until it ends.
-    pub(super) fn attend(self: &Arc<Self>, peer: &Arc<Peer>) {
+    pub(super) fn attend(self: &Arc<Self>, place: &Arc<Place>, peer: &Arc<Peer>) {
         let Some(connection) = &peer.connection else { return };
         let Some(mut unclaimed) = connection.unclaimed() else { return };
-        // Not held while waiting: a stream ends with the last who has use for it.
-        let connection = connection.downgrade();
+        // Neither is held while waiting: a process or stream that nobody uses is given up.
+        let (connection, overheard) = (connection.downgrade(), place.overheard.clone());
         let (server, era) = (Arc::clone(self), peer.era);
         let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
         self.tasks.spawn("attend", async move {
@@ -34,16 +33,11 @@ impl Server {
                         answer(&connection, &headers, &legacy::answer(method, id)).await;
                     }
                     // Nobody listening is no fault.
-                    Notification { .. } => drop(server.overheard.send(Arc::new(message))),
+                    Notification { .. } => drop(overheard.send(Arc::new(message))),
                     _ => server.violation("unexpected"),
                 }
             }
         });
-    }
-
-    /// What its connections say from now on.
-    pub(super) fn overheard(&self) -> broadcast::Receiver<Arc<Received>> {
-        self.overheard.subscribe()
     }
 }
 

@@ -10,8 +10,9 @@ use super::link::Connection;
 use super::link::http::HttpLink;
 use super::link::sse::Stream;
 use super::offer::Offer;
+use super::place::{Place, Transport};
 use super::request::Request;
-use super::server::{Peer, Server, Transport};
+use super::server::{Peer, Server};
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config::Protocol;
@@ -30,15 +31,15 @@ enum Verdict {
 }
 
 /// Finds out how to speak to `server` and gets ready to: the first contact, and each one after a loss.
-pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
-    let connection = match &server.transport {
+pub async fn establish(server: &Arc<Server>, place: &Place) -> Result<Peer, OutboundError> {
+    let connection = match &place.transport {
         Transport::Http(_) => None,
         Transport::Stdio(link) => {
             let failed = |e| server.error(Failure::Unavailable(format!("{e}")), false);
             Some(Connection::Child(link.connect().await.map_err(failed)?))
         }
     };
-    let peer = agree(server, connection.clone()).await;
+    let peer = agree(server, place, connection.clone()).await;
     if let (Err(_), Some(connection)) = (&peer, connection) {
         // A process that will not shake hands is not kept (F-038).
         connection.abandon();
@@ -46,29 +47,16 @@ pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
     peer
 }
 
-async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, OutboundError> {
+async fn agree(
+    server: &Arc<Server>,
+    place: &Place,
+    connection: Option<Connection>,
+) -> Result<Peer, OutboundError> {
     let wanted = server.config.protocol;
-    match (wanted, &server.transport) {
-        (Protocol::Legacy, _) => return shake_hands(server, connection).await.map_err(Refusal::error),
-        (Protocol::Sse, Transport::Http(link)) => return stream(server, link).await,
-        (Protocol::Auto, Transport::Http(link)) if link.speaks_sse() => match stream(server, link).await {
-            Err(error) if is_no_stream(&error.failure) => link.note_sse(false),
-            peer => return peer,
-        },
-        _ => {}
+    if let Some(outcome) = without_asking(server, place, connection.as_ref()).await {
+        return outcome;
     }
-    if wanted == Protocol::Auto && server.skips_discover() {
-        match shake_hands(server, connection.clone()).await {
-            Ok(peer) => return Ok(peer),
-            Err(refusal) if connection.as_ref().is_none_or(Connection::is_closed) => {
-                server.skip_discover(false);
-                return Err(refusal.error());
-            }
-            // So it was not the question that it had ended itself on.
-            Err(_) => server.skip_discover(false),
-        }
-    }
-    let verdict = discover(server, connection.as_ref()).await;
+    let verdict = discover(server, place, connection.as_ref()).await;
     tracing::debug!(server = %server.name, verdict = ?verdict, "probed");
     match verdict {
         Verdict::Modern(offer) => Ok(Peer {
@@ -86,11 +74,11 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
                 server.skip_discover(true);
                 return Err(server.error(Failure::Exited, true));
             }
-            match (shake_hands(server, connection).await, &server.transport) {
+            match (shake_hands(server, place, connection).await, &place.transport) {
                 (Err(refusal), Transport::Http(link)) if wanted == Protocol::Auto && refusal.older => {
-                    stream(server, link).await.map_err(|error| match error.failure {
+                    stream(server, place, link).await.map_err(|error| match error.failure {
                         // No stream either: the refusal of the handshake says more.
-                        Failure::Status(_) => refusal.error(),
+                        Failure::Status(_) => refusal.error,
                         _ => error,
                     })
                 }
@@ -101,11 +89,48 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
     }
 }
 
+/// The contact that needs no question: how to speak is configured, or known from the last time (G-65). `None`: ask.
+async fn without_asking(
+    server: &Arc<Server>,
+    place: &Place,
+    connection: Option<&Connection>,
+) -> Option<Result<Peer, OutboundError>> {
+    let greeted = || shake_hands(server, place, connection.cloned());
+    match (server.config.protocol, &place.transport) {
+        (Protocol::Modern, _) => return None,
+        (Protocol::Legacy, _) => return Some(greeted().await.map_err(Refusal::error)),
+        (Protocol::Sse, Transport::Http(link)) => return Some(stream(server, place, link).await),
+        (Protocol::Auto, Transport::Http(link)) if link.speaks_sse() => {
+            match stream(server, place, link).await {
+                Err(error) if is_refusal(&error.failure) => link.note_sse(false),
+                peer => return Some(peer),
+            }
+        }
+        (Protocol::Auto | Protocol::Sse, _) => {}
+    }
+    // What the server speaks is asked in the service context; others go by what was found there (G-65).
+    let is_legacy = !place.key.is_service() && server.era() == Some(Era::Legacy);
+    if !is_legacy && !server.skips_discover() {
+        return None;
+    }
+    let refusal = match greeted().await {
+        Ok(peer) => return Some(Ok(peer)),
+        Err(refusal) => refusal,
+    };
+    // So it was not the question that it had ended itself on.
+    server.skip_discover(false);
+    let over = match connection {
+        Some(connection) => connection.is_closed(),
+        None => !is_refusal(&refusal.error.failure),
+    };
+    over.then_some(Err(refusal.error))
+}
+
 /// The transport of 2024-11-05: the stream, its endpoint, then the handshake on it (G-60 step 4, G-70, G-72).
-async fn stream(server: &Arc<Server>, link: &Arc<HttpLink>) -> Result<Peer, OutboundError> {
-    let opened = Stream::open(link, &server.tasks).await;
+async fn stream(server: &Arc<Server>, place: &Place, link: &Arc<HttpLink>) -> Result<Peer, OutboundError> {
+    let opened = Stream::open(link, place.on_behalf(), &server.tasks).await;
     let connection = Connection::Stream(opened.map_err(|failure| server.error(failure, false))?);
-    let peer = shake_hands(server, Some(connection.clone())).await;
+    let peer = shake_hands(server, place, Some(connection.clone())).await;
     match peer {
         Ok(_) => link.note_sse(true),
         Err(_) => connection.abandon(),
@@ -113,13 +138,13 @@ async fn stream(server: &Arc<Server>, link: &Arc<HttpLink>) -> Result<Peer, Outb
     peer.map_err(Refusal::error)
 }
 
-/// Whether what is there answers, and is no stream: the verdict of earlier holds no longer (G-65).
-const fn is_no_stream(failure: &Failure) -> bool {
-    matches!(failure, Failure::Status(400..=499) | Failure::Malformed(_))
+/// Whether a handshake or a GET was answered, and not as a server of the older revisions answers it.
+const fn is_refusal(failure: &Failure) -> bool {
+    matches!(failure, Failure::Status(400..=499) | Failure::Malformed(_) | Failure::Version)
 }
 
 /// A handshake that came to nothing.
-pub struct Refusal {
+struct Refusal {
     error: OutboundError,
     /// It may be that the server speaks the older transport (G-60 step 4).
     older: bool,
@@ -131,14 +156,14 @@ impl Refusal {
     }
 }
 
-async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verdict {
+async fn discover(server: &Arc<Server>, place: &Place, connection: Option<&Connection>) -> Verdict {
     let id = server.next_id();
     let Ok(request) = Request::own(Method::Discover, "{}".to_owned()) else {
         return Verdict::Failed(Failure::Malformed("discover"));
     };
     let body = modern::body(&request, id, MODERN, &server.client_info);
     let accepted = AtomicBool::new(connection.is_some());
-    let asked = ask(server, connection, id, (modern::headers(&request, MODERN), body), &accepted);
+    let asked = ask((place, connection), id, (modern::headers(&request, MODERN), body), &accepted);
     match tokio::time::timeout(server.config.probe_timeout, asked).await {
         Ok((answer, status, _)) => judge(answer, status),
         // A stream or process that stays silent is a legacy one that ignores us; nothing at all is no verdict.
@@ -149,25 +174,26 @@ async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verd
 
 /// Sends one request of the handshake and waits for its answer; also the HTTP status and headers.
 async fn ask(
-    server: &Arc<Server>,
-    connection: Option<&Connection>,
+    (place, connection): (&Place, Option<&Connection>),
     id: u64,
     (headers, body): (HeaderMap, Parts),
     accepted: &AtomicBool,
 ) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
-    let (mut wire, headers) = match (connection, &server.transport) {
+    let (mut wire, headers) = match (connection, &place.transport) {
         (Some(connection), _) => match connection.request(id, headers, &body).await {
             Ok(put) => (Wire::put(put), HeaderMap::new()),
             Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
         },
-        (None, Transport::Http(link)) => match link.post(headers, body).await {
-            Ok(answer) => {
-                accepted.store(true, Ordering::Relaxed);
-                let headers = answer.headers.clone();
-                (Wire::http(answer), headers)
+        (None, Transport::Http(link)) => {
+            match link.post_for(place.on_behalf().as_deref(), headers, body).await {
+                Ok(answer) => {
+                    accepted.store(true, Ordering::Relaxed);
+                    let headers = answer.headers.clone();
+                    (Wire::http(answer), headers)
+                }
+                Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
             }
-            Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
-        },
+        }
         (None, Transport::Stdio(_)) => {
             return (Err(Failure::Unavailable("no process".into())), None, HeaderMap::new());
         }
@@ -231,11 +257,15 @@ fn judge_error(error: &RpcError) -> Verdict {
 }
 
 /// `initialize` and `notifications/initialized` (G-40).
-pub async fn shake_hands(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, Refusal> {
+async fn shake_hands(
+    server: &Arc<Server>,
+    place: &Place,
+    connection: Option<Connection>,
+) -> Result<Peer, Refusal> {
     let id = server.next_id();
-    let body = legacy::initialize(id, &server.client_info);
+    let body = legacy::initialize(id, place.key.asks, &server.client_info);
     let accepted = AtomicBool::new(false);
-    let asked = ask(server, connection.as_ref(), id, (HeaderMap::new(), body), &accepted);
+    let asked = ask((place, connection.as_ref()), id, (HeaderMap::new(), body), &accepted);
     let limit = server.config.probe_timeout;
     let failed = |failure| Refusal { error: server.error(failure, true), older: false };
     let (answer, status, headers) =
@@ -256,7 +286,7 @@ pub async fn shake_hands(server: &Arc<Server>, connection: Option<Connection>) -
         .ok_or_else(|| failed(Failure::Version))?;
     let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
     let offer = Offer::read(text).unwrap_or_default();
-    confirm(server, connection.as_ref(), &session).await.map_err(failed)?;
+    confirm(server, (place, connection.as_ref()), &session).await.map_err(failed)?;
     Ok(Peer { era: Era::Legacy, version: session.version.clone(), session: Some(session), offer, connection })
 }
 
@@ -268,16 +298,18 @@ fn is_modern_error(message: &Received) -> bool {
 
 async fn confirm(
     server: &Arc<Server>,
-    connection: Option<&Connection>,
+    (place, connection): (&Place, Option<&Connection>),
     session: &legacy::Session,
 ) -> Result<(), Failure> {
     let (headers, message) = (legacy::headers(session), legacy::initialized());
     let sent = async {
-        match (connection, &server.transport) {
+        match (connection, &place.transport) {
             (Some(connection), _) => connection.send(headers, &message).await,
             // Any 2xx is acceptance; a refusal shows at the first request.
             (None, Transport::Http(link)) => {
-                link.post(headers, message).await.map(drop).map_err(|(failure, _)| failure)
+                let caller = place.on_behalf();
+                let posted = link.post_for(caller.as_deref(), headers, message).await;
+                posted.map(drop).map_err(|(failure, _)| failure)
             }
             (None, Transport::Stdio(_)) => Ok(()),
         }

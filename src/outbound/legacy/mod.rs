@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 mod watch;
 
+use super::context::Asks;
 use super::request::{Request, close};
 use super::server::Peer;
 use super::wire::Wire;
@@ -23,10 +24,12 @@ pub struct Session {
     pub version: String,
 }
 
-/// The `initialize` request; we declare no capability, so no server may ask for input yet (G-48).
-pub fn initialize(id: u64, client: &str) -> Parts {
-    let params =
-        format!("{{\"protocolVersion\":\"{LATEST_LEGACY}\",\"capabilities\":{{}},\"clientInfo\":{client}}}");
+/// The `initialize` request: declares what the client behind it can be asked for, and nothing else (G-48, R-34).
+pub fn initialize(id: u64, asks: Asks, client: &str) -> Parts {
+    let declared = asks.declaration();
+    let params = format!(
+        "{{\"protocolVersion\":\"{LATEST_LEGACY}\",\"capabilities\":{declared},\"clientInfo\":{client}}}"
+    );
     message::request(Some(&Id::number(id)), "initialize", params)
 }
 

@@ -15,6 +15,7 @@ use super::connection::Put;
 use super::error::LinkError;
 use super::http::{Answer, HttpLink, path_of};
 use super::mux::{Mux, Unclaimed, lock};
+use crate::outbound::credentials::OnBehalf;
 use crate::outbound::error::Failure;
 use crate::protocol::edit::Parts;
 use crate::tasks::Tasks;
@@ -36,6 +37,8 @@ pub struct WeakStream(std::sync::Weak<Shared>);
 struct Shared {
     http: Arc<HttpLink>,
     endpoint: Uri,
+    /// Who is presented: a stream is one context's.
+    caller: Option<Arc<OnBehalf>>,
     tasks: Tasks,
     life: Arc<Life>,
 }
@@ -66,12 +69,16 @@ impl Stream {
     ///
     /// [`Failure::Status`], [`Failure::Credentials`] and [`Failure::Malformed`]: what is there is no such stream.
     /// Others: it could not be reached, or is held back after short lives.
-    pub async fn open(http: &Arc<HttpLink>, tasks: &Tasks) -> Result<Self, Failure> {
+    pub async fn open(
+        http: &Arc<HttpLink>,
+        caller: Option<Arc<OnBehalf>>,
+        tasks: &Tasks,
+    ) -> Result<Self, Failure> {
         let backoff = http.stream_backoff();
         if let Some(retry_after) = lock(&backoff).wait(Instant::now()) {
             return Err(Failure::Unavailable(LinkError::BackedOff { retry_after }.to_string()));
         }
-        let opened = timeout(ENDPOINT, opened(http)).await;
+        let opened = timeout(ENDPOINT, opened(http, caller.as_deref())).await;
         let (answer, endpoint) = opened.unwrap_or(Err(Failure::Timeout(ENDPOINT)))?;
         let life = Arc::new(Life {
             mux: Arc::new(Mux::new(http.max_result(), Some(http.budget().clone()))),
@@ -82,7 +89,7 @@ impl Stream {
         });
         let reading = Arc::clone(&life);
         tasks.spawn("sse stream", async move { reading.read(answer).await });
-        Ok(Self(Arc::new(Shared { http: Arc::clone(http), endpoint, tasks: tasks.clone(), life })))
+        Ok(Self(Arc::new(Shared { http: Arc::clone(http), endpoint, caller, tasks: tasks.clone(), life })))
     }
 
     /// Puts a request on the stream. Returns when it was accepted or refused, or when the first message for it
@@ -130,8 +137,9 @@ impl Stream {
         let (mut done, outcome) = oneshot::channel();
         let shared = Arc::clone(&self.0);
         self.0.tasks.spawn("sse post", async move {
+            let caller = shared.caller.as_deref();
             let posted = tokio::select! {
-                posted = shared.http.post_to(&shared.endpoint, extra, message) => posted,
+                posted = shared.http.post_to(&shared.endpoint, caller, extra, message) => posted,
                 () = done.closed() => return,
             };
             match posted {
@@ -249,8 +257,8 @@ impl Life {
 }
 
 /// The stream and the path of its endpoint.
-async fn opened(http: &HttpLink) -> Result<(Answer, Uri), Failure> {
-    let mut answer = http.get(HeaderMap::new()).await.map_err(|(failure, _)| failure)?;
+async fn opened(http: &HttpLink, caller: Option<&OnBehalf>) -> Result<(Answer, Uri), Failure> {
+    let mut answer = http.get_for(caller, HeaderMap::new()).await.map_err(|(failure, _)| failure)?;
     match answer.status.as_u16() {
         200 if answer.is_stream() => {}
         200 => return Err(Failure::Malformed("it is no event stream")),
