@@ -174,7 +174,9 @@ pub struct Server {
     pub list_max_bytes: usize,
     /// `max_result` in bytes.
     pub max_result: usize,
-    /// `max_concurrency`: calls at once.
+    /// `processes`: children of one context; 1 for servers with a URL.
+    pub processes: usize,
+    /// `max_concurrency`: calls at once, with `processes` in each of them.
     pub max_concurrency: usize,
     /// `queue`: calls that may wait for a permit.
     pub queue: usize,
@@ -208,6 +210,11 @@ impl Server {
     /// Whether this server is a child process of ours.
     pub fn is_stdio(&self) -> bool {
         matches!(self.target, Target::Stdio(_))
+    }
+
+    /// Calls at once in all.
+    pub const fn permits(&self) -> usize {
+        self.max_concurrency.saturating_mul(self.processes)
     }
 }
 

@@ -14,6 +14,7 @@ use super::error::{Failure, OutboundError};
 use super::legacy;
 use super::offer::Offer;
 use super::place::Place;
+use super::pool::Load;
 use super::server::{Peer, Server};
 use super::wire::Wire;
 use crate::protocol::code;
@@ -47,13 +48,20 @@ pub enum Message {
 #[derive(Debug)]
 pub(super) struct Slot {
     _permit: Option<OwnedSemaphorePermit>,
+    /// Which of several processes works on it.
+    load: Option<Load>,
     inflight: IntGauge,
 }
 
 impl Slot {
     pub(super) fn new(permit: Option<OwnedSemaphorePermit>, inflight: IntGauge) -> Self {
         inflight.inc();
-        Self { _permit: permit, inflight }
+        Self { _permit: permit, load: None, inflight }
+    }
+
+    /// It is at work there.
+    pub(super) fn occupy(&mut self, load: Option<Load>) {
+        self.load = load;
     }
 }
 

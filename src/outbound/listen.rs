@@ -319,11 +319,9 @@ impl Drop for Listen {
 /// The next message of a stream; `None` after a silence in which comments came.
 async fn hear(wire: &mut Wire, retry: &mut Option<Duration>) -> Option<Result<Received, Failure>> {
     let next = timeout(DEAF, wire.next()).await;
-    if let Wire::Http(answer, _) = wire {
-        *retry = answer.retry.or(*retry);
-        if next.is_err() && answer.heard + DEAF > Instant::now() {
-            return None;
-        }
+    *retry = wire.retry().or(*retry);
+    if next.is_err() && wire.heard().is_some_and(|heard| heard + DEAF > Instant::now()) {
+        return None;
     }
     Some(next.unwrap_or(Err(Failure::Timeout(DEAF))))
 }

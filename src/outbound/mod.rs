@@ -19,8 +19,10 @@ pub mod modern;
 pub mod offer;
 pub mod place;
 pub mod places;
+mod pool;
 pub mod probe;
 pub mod request;
+mod resume;
 pub mod server;
 pub mod wire;
 

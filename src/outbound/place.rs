@@ -1,5 +1,6 @@
 //! One context's place at a server: its own session or process, what was agreed there, and its trouble (G-49, G-57).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub struct Key {
     pub(super) who: Who,
     /// Legacy: what was declared there.
     pub(super) asks: Asks,
+    /// Which of the context's processes (`processes`); 0 where there is one.
+    pub(super) lane: usize,
 }
 
 /// Whose a place is.
@@ -41,7 +44,7 @@ pub(super) enum Who {
 
 impl Key {
     /// The gateway's own place, which declares nothing.
-    pub(super) const SERVICE: Self = Self { who: Who::Service, asks: Asks::NONE };
+    pub(super) const SERVICE: Self = Self { who: Who::Service, asks: Asks::NONE, lane: 0 };
 
     /// Where a context belongs at a server that speaks like this (design §7).
     pub(super) fn new(server: &config::Server, era: Option<Era>, context: Option<&Context>) -> Self {
@@ -65,7 +68,12 @@ impl Key {
             (false, SessionScope::Principal | SessionScope::Shared) => principal(),
             (false, SessionScope::Auto | SessionScope::Session) => session(),
         };
-        Self { who, asks: if legacy { context.asks } else { Asks::NONE } }
+        Self { who, asks: if legacy { context.asks } else { Asks::NONE }, lane: 0 }
+    }
+
+    /// The same context's place in another process.
+    pub(super) fn at(&self, lane: usize) -> Self {
+        Self { lane, ..self.clone() }
     }
 
     pub(super) fn is_service(&self) -> bool {
@@ -96,6 +104,8 @@ pub struct Place {
     /// Who is presented: what the last request here brought.
     on_behalf: ArcSwapOption<OnBehalf>,
     peer: ArcSwapOption<Peer>,
+    /// Calls at work here, where that is counted.
+    calls: AtomicUsize,
     establishing: Flight<Result<Arc<Peer>, OutboundError>>,
     // A std mutex: held to read or write three words.
     trouble: Mutex<Option<Trouble>>,
@@ -129,6 +139,7 @@ impl Place {
             overheard: broadcast::channel(OVERHEARD).0,
             on_behalf: ArcSwapOption::empty(),
             peer: ArcSwapOption::empty(),
+            calls: AtomicUsize::new(0),
             establishing: Flight::default(),
             trouble: Mutex::new(None),
             tally,
@@ -146,6 +157,27 @@ impl Place {
     /// Who is presented with what belongs to no single request.
     pub(super) fn on_behalf(&self) -> Option<Arc<OnBehalf>> {
         self.on_behalf.load_full()
+    }
+
+    /// Calls at work here.
+    pub(super) fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// One call more than `calls`, if that is still how many there are.
+    pub(super) fn enter(&self, calls: usize) -> bool {
+        self.calls.compare_exchange(calls, calls + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// One call less.
+    pub(super) fn leave(&self) {
+        self.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether it failed lately, so that a call here would fail at once.
+    pub(super) fn is_held_back(&self) -> bool {
+        let troubled = self.trouble().is_some_and(|trouble| Instant::now() < trouble.until);
+        troubled || matches!(&self.transport, Transport::Stdio(link) if link.is_held_back())
     }
 
     /// What was agreed, if it still holds; does not contact the server.

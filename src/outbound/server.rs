@@ -16,6 +16,7 @@ use super::offer::Offer;
 use super::place::{Place, Transport};
 use super::places::{Origin, Places};
 use super::request::Request;
+use super::resume::Resume;
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config;
@@ -90,7 +91,7 @@ impl Server {
             tasks: tasks.clone(),
             metrics: Arc::clone(metrics),
             ids: Arc::clone(&shared.ids),
-            permits: Arc::new(Semaphore::new(config.max_concurrency)),
+            permits: Arc::new(Semaphore::new(config.permits().min(Semaphore::MAX_PERMITS))),
             waiting: AtomicUsize::new(0),
             up: metrics.server_up(&config.name),
             inflight: metrics.inflight(&config.name),
@@ -177,10 +178,11 @@ impl Server {
         silence: Duration,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Result<Exchange, OutboundError> {
-        let slot = Slot::new(permit, self.inflight.clone());
+        let is_call = permit.is_some();
+        let mut slot = Slot::new(permit, self.inflight.clone());
         let hard = Instant::now() + self.config.max_timeout;
         let context = request.context.as_deref();
-        let (mut place, mut peer) = self.ready(context).await?;
+        let (mut place, mut peer, mut load) = self.agreed(context, is_call).await?;
         for attempt in 0.. {
             let id = self.next_id();
             let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
@@ -194,7 +196,7 @@ impl Server {
                 // It ended before this request was put on it: as if it had never been agreed.
                 Err((_, false)) if attempt == 0 && peer.is_gone() => {
                     guard.disarm();
-                    (place, peer) = Box::pin(self.ready(context)).await?;
+                    (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
                     continue;
                 }
                 Err((failure, sent)) => {
@@ -212,9 +214,10 @@ impl Server {
             {
                 guard.disarm();
                 place.forget(&peer);
-                (place, peer) = Box::pin(self.ready(context)).await?;
+                (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
                 continue;
             }
+            slot.occupy(load);
             return Ok(Exchange::new(wire, guard, slot, silence, hard));
         }
         unreachable!("the loop returns at its second turn")
@@ -240,7 +243,13 @@ impl Server {
         match (&peer.connection, &place.transport) {
             (Some(connection), _) => connection.request(id, headers, &body).await.map(Wire::put),
             (None, Transport::Http(link)) => {
-                link.post_for(request.on_behalf(), headers, body).await.map(Wire::http)
+                let answer = link.post_for(request.on_behalf(), headers, body).await?;
+                let Some(session) = &peer.session else { return Ok(Wire::http(answer)) };
+                Ok(Wire::resumable(answer, || {
+                    let mut headers = legacy::headers(session);
+                    headers.extend(request.forwarded.iter().cloned());
+                    Resume::new(link, headers, place.on_behalf(), Duration::ZERO)
+                }))
             }
             (None, Transport::Stdio(_)) => Err((Failure::Exited, false)),
         }

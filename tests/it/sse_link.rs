@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::support::cast::{by, caller};
 use crate::support::client::Reply;
 use crate::support::exchange::{Answer, Seen};
 use crate::support::feed::{Stream, names};
@@ -12,10 +13,11 @@ use crate::support::gateway::{Gateway, Setup};
 use crate::support::inside::{Inside, later};
 use crate::support::request::call;
 use crate::support::server::{Offer, Server};
-use crate::support::sse_server::{SseServer, names as endpoint};
+use crate::support::sse_server::{SseServer, names as endpoint, session};
 use crate::support::{eventually, json as text, within};
 
-const PINNED: &str = "protocol = \"sse\"";
+/// One stream for everything, so that streams can be counted.
+const PINNED: &str = "protocol = \"sse\"\nsession_scope = \"shared\"";
 
 fn ok(reply: &Reply) -> bool {
     reply.verdict() == (200, Some(0)) && reply.result()["isError"] != true
@@ -40,7 +42,7 @@ fn lines(seen: &[Seen]) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn g_60_the_older_transport_is_found_by_probing() {
     let server = SseServer::new("s").await;
-    let gateway = Setup::new().http("s", &server.url(), "").start().await;
+    let gateway = Setup::new().http("s", &server.url(), "session_scope = \"shared\"").start().await;
     assert_eq!(names(&mut gateway.connect().await, "tools/list").await, ["s_t"]);
     let reply = gateway.send(call("s_t", r#"{"a":1.0}"#)).await;
     assert!(ok(&reply), "{reply:?}");
@@ -195,13 +197,12 @@ async fn g_71_answers_are_matched_by_id() {
         for _ in 0..20 {
             waiting.push(held.next().await);
         }
-        for (at, seen) in waiting.iter().enumerate() {
+        for seen in &waiting {
             let token = seen.raw(&["params", "_meta", "progressToken"]).unwrap();
             assert_eq!(Some(&token), seen.id().as_ref(), "ids and tokens are the hop's own");
             server.say(1, &format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1,"message":"for {token}"}}}}"#
             ));
-            let _ = at;
         }
         for seen in waiting.iter().rev() {
             let id = seen.id().unwrap();
@@ -324,6 +325,35 @@ async fn h_82_a_client_that_leaves_is_told() {
     assert!(ok(&gateway.send(call("s_t", "{}")).await));
     assert_eq!(server.streams(), 1);
     gateway.stop().await;
+}
+
+/// Covers: G-49, F-003: callers have streams of their own, the gateway another one; none sees another's messages.
+#[tokio::test(flavor = "multi_thread")]
+async fn g_49_callers_have_streams_of_their_own() {
+    let server = SseServer::new("s").await;
+    let callers = ["ann", "bob"].map(|name| caller(name, ""));
+    let setup = Setup::new().toml(&callers.concat()).http("s", &server.url(), "protocol = \"sse\"");
+    let gateway = setup.start().await;
+    let mut held = server.hold();
+    let mut running = Vec::new();
+    for name in ["ann", "bob", "ann"] {
+        let client = gateway.connect().await;
+        let asked = by(name, call("s_t", "{}").meta("progressToken", "7"));
+        running.push(tokio::spawn(async move { client.begin(asked).await.rest().await }));
+        let seen = held.next().await;
+        let stream = session(&seen).unwrap();
+        server
+            .say(stream, &seen.result(&format!(r#"{{"content":[],"structuredContent":{{"at":{stream}}}}}"#)));
+    }
+    let mut streams = Vec::new();
+    for reply in running {
+        streams.push(within("an answer", reply).await.unwrap().result()["structuredContent"]["at"].clone());
+    }
+    assert_eq!(streams[0], streams[2], "the same for the same caller");
+    assert_ne!(streams[0], streams[1]);
+    assert_eq!(server.streams(), 3, "and one of the gateway's own, for lists and notices");
+    gateway.stop().await;
+    eventually("all are closed", async || (1..=3).all(|stream| server.is_gone(stream))).await;
 }
 
 /// Covers: bounds on the stream (F-040 over HTTP): a message beyond `max_result` costs the stream, not the gateway.

@@ -24,6 +24,9 @@ const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// `server.probe_timeout` of a child process, which may have to be downloaded first.
 const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// More children of one server than any machine has use for.
+const MOST_PROCESSES: usize = 256;
+
 const MIB: usize = 1 << 20;
 
 const SCOPES: &[(&str, SessionScope)] = &[
@@ -36,7 +39,7 @@ const SCOPES: &[(&str, SessionScope)] = &[
 /// Keys that mean nothing beside `command`.
 const HTTP_ONLY: &[&str] = &["proxy", "ca_file", "connect_timeout", "forward_headers"];
 /// Keys that mean nothing beside `url`.
-const STDIO_ONLY: &[&str] = &["env", "cwd", "user", "rlimit"];
+const STDIO_ONLY: &[&str] = &["env", "cwd", "user", "rlimit", "processes"];
 
 /// Reads one `[[server]]`.
 pub(super) fn server(table: &Table<'_>) -> ServerEntry {
@@ -110,6 +113,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         list_max_pages: table.or("list_max_pages", number, 1000_usize),
         list_max_bytes: table.or("list_max_bytes", size, 64 * MIB),
         max_result: table.or("max_result", size, 4 * MIB),
+        processes: table.or("processes", processes, 1_usize),
         max_concurrency: table.or("max_concurrency", number, 64_usize),
         queue: table.or("queue", count, 64_usize),
         ttl: table.get("ttl", duration),
@@ -138,6 +142,15 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     }
     credential_rules(table, &read);
     whole.then_some(read)
+}
+
+/// `processes`
+fn processes(node: &Node<'_>) -> Option<usize> {
+    let wanted: usize = number(node)?;
+    if wanted > MOST_PROCESSES {
+        return node.fail(format!("must be at most {MOST_PROCESSES}"), "");
+    }
+    Some(wanted)
 }
 
 fn nowhere() -> Target {

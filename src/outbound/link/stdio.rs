@@ -157,6 +157,11 @@ impl StdioLink {
         self.running().is_some()
     }
 
+    /// Whether there is no child, and none may be started yet (F-037).
+    pub fn is_held_back(&self) -> bool {
+        !self.is_up() && lock(&self.0.backoff).wait(Instant::now()).is_some()
+    }
+
     /// Starts after the first (`gatehouse_child_restarts_total`).
     pub fn restarts(&self) -> u64 {
         self.0.generations.load(Ordering::Relaxed).saturating_sub(1)

@@ -50,7 +50,7 @@ pub(crate) fn names(endpoint: &str) -> Vec<u8> {
 }
 
 /// Which stream a POST belongs to, by the endpoint it came to.
-fn session(seen: &Seen) -> Option<usize> {
+pub(crate) fn session(seen: &Seen) -> Option<usize> {
     let path = seen.head.first.split(' ').nth(1)?;
     path.split_once("/messages?s=")?.1.parse().ok()
 }
