@@ -122,6 +122,10 @@ pub struct Gateway {
     pub keepalive_interval: Duration,
     /// `max_streams`: streams of changes one principal may hold open.
     pub max_streams: usize,
+    /// `max_parked`: calls of one principal that may wait for its answers.
+    pub max_parked: usize,
+    /// `park_timeout`: how long each round of answers is waited for.
+    pub park_timeout: Duration,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
 }

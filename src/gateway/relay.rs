@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use bytestring::ByteString;
 
-use super::invoke::outcome_of;
+use super::converse::outcome_of;
 use super::state::Bound;
 use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};

@@ -24,13 +24,18 @@ impl Server {
         let Some(mut unclaimed) = connection.unclaimed() else { return };
         // Neither is held while waiting: a process or stream that nobody uses is given up.
         let (connection, overheard) = (connection.downgrade(), place.overheard.clone());
-        let (server, era) = (Arc::clone(self), peer.era);
+        let (server, era, running) = (Arc::clone(self), peer.era, Arc::clone(&peer.running));
         let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
         self.tasks.spawn("attend", async move {
             while let Some(message) = unclaimed.recv().await {
                 match &message.kind {
-                    Request { id, method, .. } if era == Era::Legacy => {
-                        answer(&connection, &headers, &legacy::answer(method, id)).await;
+                    Request { .. } if era == Era::Legacy => {
+                        let Some((id, method)) = running.ask(message) else { continue };
+                        answer(&connection, &headers, &legacy::answer(&method, &id)).await;
+                    }
+                    // Of a request of its own: if it is none of the only call's, nobody knows whose.
+                    Notification { method, .. } if &**method == "notifications/cancelled" => {
+                        drop(running.give(message));
                     }
                     // Nobody listening is no fault.
                     Notification { .. } => drop(overheard.send(Arc::new(message))),

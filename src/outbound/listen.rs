@@ -253,14 +253,13 @@ impl Listen {
                 ReceivedKind::Result { .. } | ReceivedKind::Error { .. } => {
                     return Err(server.error(Failure::Unavailable("the stream was ended".to_owned()), true));
                 }
-                ReceivedKind::Request { id, method, .. } if self.peer.era == Era::Legacy => {
+                ReceivedKind::Request { .. } if self.peer.era == Era::Legacy => {
                     // A child's requests are answered where all its output is read.
-                    if matches!(self.source, Source::Stream(..)) {
-                        self.server.post_later(
-                            (&self.place, &self.peer),
-                            "answer",
-                            legacy::answer(method, id),
-                        );
+                    if matches!(self.source, Source::Stream(..))
+                        && let Some((id, method)) = self.peer.running.ask(message)
+                    {
+                        let answer = legacy::answer(&method, &id);
+                        self.server.post_later((&self.place, &self.peer), "answer", answer);
                     }
                 }
                 ReceivedKind::Notification { method, params } => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+mod answering;
 mod attend;
 pub mod context;
 pub mod credentials;
@@ -23,13 +24,14 @@ mod pool;
 pub mod probe;
 pub mod request;
 mod resume;
+pub mod running;
 pub mod server;
 pub mod wire;
 
 pub use context::{Asks, Context};
 pub use credentials::OnBehalf;
 pub use error::{Failure, OutboundError};
-pub use exchange::{Exchange, Message};
+pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
@@ -86,6 +88,11 @@ impl Servers {
             self.shared.tasks.spawn("stop server", async move { server.stop().await });
         }
         Ok(list)
+    }
+
+    /// The spawner of what runs for calls beyond their requests.
+    pub const fn tasks(&self) -> &Tasks {
+        &self.shared.tasks
     }
 
     /// The servers now, in file order.

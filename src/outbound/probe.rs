@@ -65,6 +65,7 @@ async fn agree(
             session: None,
             offer: *offer,
             connection,
+            running: Arc::default(),
         }),
         Verdict::Legacy if wanted == Protocol::Modern => Err(server.error(Failure::Version, true)),
         Verdict::Legacy => {
@@ -287,7 +288,14 @@ async fn shake_hands(
     let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
     let offer = Offer::read(text).unwrap_or_default();
     confirm(server, (place, connection.as_ref()), &session).await.map_err(failed)?;
-    Ok(Peer { era: Era::Legacy, version: session.version.clone(), session: Some(session), offer, connection })
+    Ok(Peer {
+        era: Era::Legacy,
+        version: session.version.clone(),
+        session: Some(session),
+        offer,
+        connection,
+        running: Arc::default(),
+    })
 }
 
 /// What only a server of the modern revision says.

@@ -9,6 +9,7 @@ use prometheus::{IntCounter, IntGauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::answering::deliver;
 use super::error::{Failure, OutboundError};
 use super::exchange::{CancelGuard, Exchange, Slot, Waiting};
 use super::link::Connection;
@@ -17,6 +18,7 @@ use super::place::{Place, Transport};
 use super::places::{Origin, Places};
 use super::request::Request;
 use super::resume::Resume;
+use super::running::Running;
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config;
@@ -38,6 +40,8 @@ pub struct Peer {
     pub offer: Offer,
     /// The process or the stream this was agreed with.
     pub connection: Option<Connection>,
+    /// Legacy: the calls that run in it.
+    pub running: Arc<Running>,
 }
 
 impl Peer {
@@ -186,6 +190,7 @@ impl Server {
         for attempt in 0.. {
             let id = self.next_id();
             let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
+            let guard = guard.running(request);
             let until = (Instant::now() + silence).min(hard);
             let sent = match timeout_at(until, self.transmit((&place, &peer), request, id)).await {
                 Ok(sent) => sent,
@@ -264,18 +269,8 @@ impl Server {
     ) {
         let (place, peer, limit) = (Arc::clone(place), Arc::clone(peer), self.config.connect_timeout);
         self.tasks.spawn(what, async move {
-            let sent = async {
-                let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
-                match (&peer.connection, &place.transport) {
-                    (Some(connection), _) => drop(connection.send(headers, &message).await),
-                    (None, Transport::Http(link)) if peer.session.is_some() => {
-                        let caller = place.on_behalf();
-                        drop(link.post_for(caller.as_deref(), headers, message).await);
-                    }
-                    _ => {}
-                }
-            };
-            let _ = tokio::time::timeout(limit, sent).await;
+            // Nobody is there to be told that it did not arrive.
+            let _ = deliver(&place, &peer, message, limit).await;
         });
     }
 }

@@ -41,6 +41,7 @@ mod owners;
 mod pages;
 mod paging_out;
 mod params;
+mod parked;
 mod probing;
 mod processes;
 mod resources;

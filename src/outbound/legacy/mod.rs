@@ -11,6 +11,7 @@ use super::server::Peer;
 use super::wire::Wire;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
+use crate::protocol::items::json_string;
 use crate::protocol::message;
 use crate::protocol::version::LATEST_LEGACY;
 use crate::protocol::{code, header};
@@ -68,15 +69,25 @@ pub fn headers(session: &Session) -> HeaderMap {
 
 /// The answer to a request of the server's own: `ping` is answered, the rest refused (R-35, G-45).
 pub fn answer(method: &str, id: &[u8]) -> Parts {
-    let id = String::from_utf8_lossy(id);
     if method == "ping" {
-        return format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}").into();
+        return response(id, "{}".into());
     }
-    format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{},\"message\":\"Method not found\"}}}}",
-        code::METHOD_NOT_FOUND
-    )
-    .into()
+    refusal(id, code::METHOD_NOT_FOUND, "Method not found")
+}
+
+/// The answer to a request of the server's own: this result.
+pub fn response(id: &[u8], result: Bytes) -> Parts {
+    let mut parts = Parts::with_capacity(3);
+    parts.push(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", String::from_utf8_lossy(id)));
+    parts.push(result);
+    parts.push("}");
+    parts
+}
+
+/// The answer to a request of the server's own: this error.
+pub fn refusal(id: &[u8], code: i32, message: &str) -> Parts {
+    let (id, message) = (String::from_utf8_lossy(id), json_string(message));
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":{message}}}}}").into()
 }
 
 /// Whether a legacy server refused because it does not know our session any more (G-42), or because it speaks the

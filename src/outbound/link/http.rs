@@ -65,7 +65,8 @@ struct Letter {
 
 #[derive(Debug)]
 enum AnswerBody {
-    Whole(Body),
+    /// The first piece, and what came after it.
+    Whole(Body, Option<Bytes>, BytesMut),
     Events(Body, Box<sse::Parser>),
     Done,
 }
@@ -240,7 +241,7 @@ impl HttpLink {
         let body = if events {
             AnswerBody::Events(body, Box::new(sse::Parser::new(self.max_result)))
         } else {
-            AnswerBody::Whole(body)
+            AnswerBody::Whole(body, None, BytesMut::new())
         };
         Answer {
             status: head.status,
@@ -261,26 +262,25 @@ impl Answer {
         matches!(self.body, AnswerBody::Events(..))
     }
 
-    /// The next JSON-RPC message; `None` at the end. Cancel-safe between messages.
+    /// The next JSON-RPC message; `None` at the end. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        match std::mem::replace(&mut self.body, AnswerBody::Done) {
+        match self.body {
             AnswerBody::Done => Ok(None),
-            AnswerBody::Whole(body) => {
-                if encoded(&self.headers) {
-                    return Err(Failure::Malformed("a compressed body that was not asked for"));
-                }
-                self.whole(body).await
+            AnswerBody::Whole(..) if encoded(&self.headers) => {
+                self.body = AnswerBody::Done;
+                Err(Failure::Malformed("a compressed body that was not asked for"))
             }
-            AnswerBody::Events(body, parser) => {
-                self.body = AnswerBody::Events(body, parser);
-                self.event().await
+            AnswerBody::Whole(..) => {
+                let whole = self.whole().await;
+                self.body = AnswerBody::Done;
+                whole
             }
+            AnswerBody::Events(..) => self.event().await,
         }
     }
 
-    async fn whole(&mut self, mut body: Body) -> Result<Option<Bytes>, Failure> {
-        let mut first: Option<Bytes> = None;
-        let mut rest = BytesMut::new();
+    async fn whole(&mut self) -> Result<Option<Bytes>, Failure> {
+        let AnswerBody::Whole(body, first, rest) = &mut self.body else { return Ok(None) };
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|e| unavailable(&e))?.into_data() else { continue };
             let total = first.as_ref().map_or(0, Bytes::len).max(rest.len()) + data.len();
@@ -290,8 +290,8 @@ impl Answer {
             if !self.held.grow(data.len()) {
                 return Err(Failure::Buffered);
             }
-            match (&first, rest.is_empty()) {
-                (None, true) => first = Some(data),
+            match (&*first, rest.is_empty()) {
+                (None, true) => *first = Some(data),
                 (Some(one), true) => {
                     // What is still to come, where that is known: a large answer is copied once, not again and again.
                     let declared = body.size_hint().exact().unwrap_or(0).min(self.max_result as u64);
@@ -302,7 +302,8 @@ impl Answer {
                 _ => rest.extend_from_slice(&data),
             }
         }
-        let whole = if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() };
+        let whole =
+            if rest.is_empty() { first.take().unwrap_or_default() } else { std::mem::take(rest).freeze() };
         Ok((!whole.is_empty()).then_some(whole))
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "a shared kit: not every helper is wanted at every time")]
 
+pub(crate) mod asking;
 pub(crate) mod cast;
 pub(crate) mod child;
 pub(crate) mod client;
