@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::HeaderMap;
 use tokio::time::timeout;
 
@@ -10,7 +11,6 @@ use super::legacy;
 use super::link::connection::Weak;
 use super::place::Place;
 use super::server::{Peer, Server};
-use crate::protocol::edit::Parts;
 use crate::protocol::message::ReceivedKind::{Notification, Request};
 use crate::protocol::version::Era;
 
@@ -30,8 +30,7 @@ impl Server {
             while let Some(message) = unclaimed.recv().await {
                 match &message.kind {
                     Request { .. } if era == Era::Legacy => {
-                        let Some((id, method)) = running.ask(message) else { continue };
-                        answer(&connection, &headers, &legacy::answer(&method, &id)).await;
+                        answer(&connection, &headers, running.ask(message)).await;
                     }
                     // Of a request of its own: if it is none of the only call's, nobody knows whose.
                     Notification { method, .. } if &**method == "notifications/cancelled" => {
@@ -46,9 +45,9 @@ impl Server {
     }
 }
 
-/// Answers a request; an answer that cannot be sent has nobody to read it.
-async fn answer(connection: &Weak, headers: &HeaderMap, message: &Parts) {
-    if let Some(connection) = connection.upgrade() {
-        let _ = timeout(ANSWER, connection.send(headers.clone(), message)).await;
+/// Answers a request that is no call's, by rule; an answer that cannot be sent has nobody to read it.
+async fn answer(connection: &Weak, headers: &HeaderMap, asked: Option<(Bytes, Box<str>)>) {
+    if let (Some(connection), Some((id, method))) = (connection.upgrade(), asked) {
+        let _ = timeout(ANSWER, connection.send(headers.clone(), &legacy::answer(&method, &id))).await;
     }
 }

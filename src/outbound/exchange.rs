@@ -156,6 +156,14 @@ impl CancelGuard {
         }
     }
 
+    /// It got no answer in time: is the connection still one?
+    fn doubt(&self) {
+        if let (Some(connection), Some(session)) = (&self.peer.connection, &self.peer.session) {
+            let id = self.server.next_id();
+            connection.doubt(id, legacy::headers(session), legacy::ping(id));
+        }
+    }
+
     pub(super) fn disarm(mut self) {
         self.armed = false;
     }
@@ -243,7 +251,10 @@ impl Exchange {
             let message = match heard {
                 Ok(Ok(message)) => message,
                 Ok(Err(failure)) => return Err(self.fail(failure)),
-                Err(_) => return Err(self.guard.server.timed_out(self.silence, self.until == self.hard)),
+                Err(_) => {
+                    self.guard.doubt();
+                    return Err(self.guard.server.timed_out(self.silence, self.until == self.hard));
+                }
             };
             if let Some(message) = self.accept(message)? {
                 return Ok(message);

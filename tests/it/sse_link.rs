@@ -327,6 +327,31 @@ async fn h_82_a_client_that_leaves_is_told() {
     gateway.stop().await;
 }
 
+/// Covers: F-054: a stream that was lost without a word costs the calls that time out on it, and no more: the server
+/// is asked for a sign of life; one that gives it keeps its stream.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_054_a_stream_that_is_deaf_is_given_up() {
+    let server = SseServer::new("s").await;
+    let gateway = pinned(&server, "timeout = \"1s\"").await;
+    let mut held = server.hold();
+    let asked = call("s_t", "{}");
+    let (reply, _) = tokio::join!(gateway.send(asked), held.next());
+    assert!(reply.result()["content"][0]["text"].to_string().contains("timeout"), "{reply:?}");
+    server.server.asked("ping", 1).await;
+    assert!(!server.is_gone(1), "it answered");
+    server.release();
+    assert!(ok(&gateway.send(call("s_t", "{}")).await));
+    assert_eq!(server.streams(), 1);
+    // From now on nothing comes through any more.
+    server.mute(1);
+    let reply = gateway.send(call("s_t", "{}")).await;
+    assert!(reply.result()["content"][0]["text"].to_string().contains("timeout"), "{reply:?}");
+    eventually("it is given up", async || server.is_gone(1)).await;
+    let works = async || ok(&gateway.send(call("s_t", "{}")).await);
+    eventually("it works again", works).await;
+    gateway.stop().await;
+}
+
 /// Covers: G-49, F-003: callers have streams of their own, the gateway another one; none sees another's messages.
 #[tokio::test(flavor = "multi_thread")]
 async fn g_49_callers_have_streams_of_their_own() {

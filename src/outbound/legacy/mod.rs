@@ -39,6 +39,11 @@ pub fn initialized() -> Parts {
     message::request(None, "notifications/initialized", Parts::new())
 }
 
+/// `ping`: is anybody there?
+pub fn ping(id: u64) -> Parts {
+    message::request(Some(&Id::number(id)), "ping", Parts::new())
+}
+
 /// `notifications/cancelled` for a request of ours (G-47).
 pub fn cancelled(id: u64) -> Parts {
     message::request(None, "notifications/cancelled", format!("{{\"requestId\":{id}}}"))

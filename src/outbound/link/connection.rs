@@ -66,6 +66,14 @@ impl Connection {
         }
     }
 
+    /// A request got no answer in time. A stream may have been lost without a word: unless this question, whose id is
+    /// `id`, is answered soon, it is taken for lost. A child's end is always noticed.
+    pub fn doubt(&self, id: u64, extra: HeaderMap, question: Parts) {
+        if let Self::Stream(stream) = self {
+            stream.doubt(id, extra, question);
+        }
+    }
+
     /// Ends a connection whose handshake failed; the next attempt is held back.
     pub fn abandon(&self) {
         match self {

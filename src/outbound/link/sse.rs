@@ -1,6 +1,7 @@
 //! HTTP+SSE of 2024-11-05: one GET stream for all that the server says, messages POSTed to the endpoint that the
 //! stream names first. The session is the stream (G-70..G-72).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use crate::tasks::Tasks;
 
 /// How long the stream may take to name its endpoint (G-70).
 const ENDPOINT: Duration = Duration::from_secs(10);
+/// How long a stream that is in doubt may take to show that it lives.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 /// How long the rest of an answer to a POST is read, so that its connection can be used again.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -41,6 +44,8 @@ struct Shared {
     caller: Option<Arc<OnBehalf>>,
     tasks: Tasks,
     life: Arc<Life>,
+    /// Whether it is being asked for a sign of life.
+    doubted: AtomicBool,
 }
 
 /// What the reader of a stream shares with those who use it; not the stream itself, which ends with its users.
@@ -89,7 +94,14 @@ impl Stream {
         });
         let reading = Arc::clone(&life);
         tasks.spawn("sse stream", async move { reading.read(answer).await });
-        Ok(Self(Arc::new(Shared { http: Arc::clone(http), endpoint, caller, tasks: tasks.clone(), life })))
+        Ok(Self(Arc::new(Shared {
+            http: Arc::clone(http),
+            endpoint,
+            caller,
+            tasks: tasks.clone(),
+            life,
+            doubted: AtomicBool::new(false),
+        })))
     }
 
     /// Puts a request on the stream. Returns when it was accepted or refused, or when the first message for it
@@ -156,6 +168,26 @@ impl Stream {
             }
         });
         outcome
+    }
+
+    /// See [`super::Connection::doubt`]. One question at a time.
+    pub(super) fn doubt(&self, id: u64, extra: HeaderMap, question: Parts) {
+        if self.0.doubted.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let stream = self.clone();
+        self.0.tasks.spawn("sse doubt", async move {
+            let answered = async {
+                let Ok(Put::Sent(mut inbox)) = stream.request(id, extra, question).await else {
+                    return false;
+                };
+                inbox.recv().await.is_ok()
+            };
+            if timeout(SIGN_OF_LIFE, answered).await != Ok(true) {
+                stream.end();
+            }
+            stream.0.doubted.store(false, Ordering::Relaxed);
+        });
     }
 
     /// See [`super::Connection::unclaimed`].

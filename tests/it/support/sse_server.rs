@@ -25,6 +25,7 @@ struct Shared {
     answered: Mutex<Answered>,
     held: Mutex<Option<mpsc::UnboundedSender<Seen>>>,
     refused: AtomicUsize,
+    muted: AtomicUsize,
     version: Mutex<String>,
 }
 
@@ -65,6 +66,7 @@ impl SseServer {
             answered: Mutex::new(Arc::new(|_| None)),
             held: Mutex::default(),
             refused: AtomicUsize::new(0),
+            muted: AtomicUsize::new(0),
             version: Mutex::new("2024-11-05".to_owned()),
         });
         let own = Arc::clone(&shared);
@@ -111,6 +113,11 @@ impl SseServer {
         self.shared.refused.store(times, Ordering::SeqCst);
     }
 
+    /// From now on nothing of a stream arrives, while it stays open.
+    pub(crate) fn mute(&self, stream: usize) {
+        self.shared.muted.store(stream, Ordering::SeqCst);
+    }
+
     /// Streams opened so far.
     pub(crate) fn streams(&self) -> usize {
         self.shared.streams.lock().unwrap().len()
@@ -145,6 +152,9 @@ impl SseServer {
 
 impl Shared {
     fn on(&self, stream: usize, act: impl FnOnce(&Exchange)) {
+        if self.muted.load(Ordering::SeqCst) == stream {
+            return;
+        }
         if let Some(exchange) = &self.streams.lock().unwrap()[stream - 1] {
             act(exchange);
         }
