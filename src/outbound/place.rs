@@ -12,6 +12,7 @@ use super::context::{Asks, Context};
 use super::credentials::OnBehalf;
 use super::error::{Failure, OutboundError};
 use super::link::http::HttpLink;
+use super::link::sse::Record;
 use super::link::stdio::StdioLink;
 use super::places::Tally;
 use super::server::{Peer, Server};
@@ -104,6 +105,8 @@ pub struct Place {
     /// Who is presented: what the last request here brought.
     on_behalf: ArcSwapOption<OnBehalf>,
     peer: ArcSwapOption<Peer>,
+    /// How its streams of the 2024-11-05 transport ended.
+    pub(super) streams: Record,
     /// Calls at work here, where that is counted.
     calls: AtomicUsize,
     establishing: Flight<Result<Arc<Peer>, OutboundError>>,
@@ -139,6 +142,7 @@ impl Place {
             overheard: broadcast::channel(OVERHEARD).0,
             on_behalf: ArcSwapOption::empty(),
             peer: ArcSwapOption::empty(),
+            streams: Record::default(),
             calls: AtomicUsize::new(0),
             establishing: Flight::default(),
             trouble: Mutex::new(None),

@@ -129,7 +129,7 @@ async fn without_asking(
 
 /// The transport of 2024-11-05: the stream, its endpoint, then the handshake on it (G-60 step 4, G-70, G-72).
 async fn stream(server: &Arc<Server>, place: &Place, link: &Arc<HttpLink>) -> Result<Peer, OutboundError> {
-    let opened = Stream::open(link, place.on_behalf(), &server.tasks).await;
+    let opened = Stream::open(link, place.on_behalf(), &place.streams, &server.tasks).await;
     let connection = Connection::Stream(opened.map_err(|failure| server.error(failure, false))?);
     let peer = shake_hands(server, place, Some(connection.clone())).await;
     match peer {

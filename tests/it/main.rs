@@ -49,6 +49,7 @@ mod resumption;
 mod rounds;
 mod smoke;
 mod sse_link;
+mod sse_loss;
 mod stdio;
 mod streams;
 mod support;

@@ -74,11 +74,11 @@ impl Connection {
         }
     }
 
-    /// Ends a connection whose handshake failed; the next attempt is held back.
+    /// Ends a connection whose handshake failed. The next child is held back (F-038).
     pub fn abandon(&self) {
         match self {
             Self::Child(child) => child.abandon(),
-            Self::Stream(stream) => stream.abandon(),
+            Self::Stream(stream) => stream.end(),
         }
     }
 

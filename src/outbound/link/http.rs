@@ -1,7 +1,7 @@
 //! Streamable HTTP: one POST out, one JSON object or a stream of events back (H-60, H-61).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -11,7 +11,6 @@ use http_body_util::BodyExt as _;
 use tokio::time::Instant;
 use url::Url;
 
-use super::backoff::Backoff;
 use crate::net::body::Body;
 use crate::net::budget::{Budget, Held};
 use crate::net::{Client, ClientError};
@@ -23,16 +22,24 @@ use crate::protocol::sse;
 /// Where to POST, and what goes with every request.
 #[derive(Debug)]
 pub struct HttpLink {
-    client: Client,
+    clients: Clients,
     url: Url,
     uri: Uri,
     headers: HeaderMap,
-    /// The record of the streams of its 2024-11-05 transport, and whether it is known to speak that.
-    streams: Arc<Mutex<Backoff>>,
+    /// Whether it is known to speak the transport of 2024-11-05.
     speaks_sse: AtomicBool,
     credential: Credential,
     budget: Budget,
     max_result: usize,
+}
+
+/// The connections to one server.
+#[derive(Debug)]
+pub struct Clients {
+    /// For what is asked and answered.
+    pub calls: Client,
+    /// For streams of what the server says by itself.
+    pub streams: Client,
 }
 
 /// The answer to one POST.
@@ -74,7 +81,7 @@ enum AnswerBody {
 impl HttpLink {
     /// A link to `url` that presents `credential` with every request.
     pub fn new(
-        client: Client,
+        clients: Clients,
         url: &Url,
         credential: Credential,
         budget: Budget,
@@ -89,14 +96,12 @@ impl HttpLink {
             header::USER_AGENT,
             HeaderValue::from_static(concat!("gatehouse/", env!("CARGO_PKG_VERSION"))),
         );
-        let (streams, speaks_sse) = (Arc::default(), AtomicBool::new(false));
         Ok(Self {
-            client,
+            clients,
             url: url.clone(),
             uri,
             headers,
-            streams,
-            speaks_sse,
+            speaks_sse: AtomicBool::new(false),
             credential,
             budget,
             max_result,
@@ -116,11 +121,6 @@ impl HttpLink {
     /// The allowance of the process.
     pub(super) const fn budget(&self) -> &Budget {
         &self.budget
-    }
-
-    /// When a lost stream of the 2024-11-05 transport may be opened again.
-    pub(super) fn stream_backoff(&self) -> Arc<Mutex<Backoff>> {
-        Arc::clone(&self.streams)
     }
 
     /// Whether the next contact begins with the 2024-11-05 transport (G-65).
@@ -232,7 +232,10 @@ impl HttpLink {
     }
 
     async fn send(&self, request: Request<Parts>) -> Result<Response<Body>, (Failure, bool)> {
-        self.client.send(request).await.map_err(|error| (unavailable(&error), error.sent))
+        // Streams are open for good: were they counted among the calls, many of them would leave no room for any.
+        let client =
+            if request.method() == Method::GET { &self.clients.streams } else { &self.clients.calls };
+        client.send(request).await.map_err(|error| (unavailable(&error), error.sent))
     }
 
     fn answer(&self, response: Response<Body>) -> Answer {

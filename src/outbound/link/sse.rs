@@ -32,6 +32,10 @@ const DRAIN: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct Stream(Arc<Shared>);
 
+/// How the streams of one context ended: when the next one may be opened (F-080).
+#[derive(Debug, Clone, Default)]
+pub struct Record(Arc<Mutex<Backoff>>);
+
 /// A stream that others keep open.
 #[derive(Debug)]
 pub struct WeakStream(std::sync::Weak<Shared>);
@@ -56,9 +60,7 @@ struct Life {
     retired: CancellationToken,
     /// To be closed now.
     ended: CancellationToken,
-    /// Its handshake failed.
-    abandoned: CancellationToken,
-    backoff: Arc<Mutex<Backoff>>,
+    record: Record,
 }
 
 impl Drop for Shared {
@@ -77,10 +79,10 @@ impl Stream {
     pub async fn open(
         http: &Arc<HttpLink>,
         caller: Option<Arc<OnBehalf>>,
+        record: &Record,
         tasks: &Tasks,
     ) -> Result<Self, Failure> {
-        let backoff = http.stream_backoff();
-        if let Some(retry_after) = lock(&backoff).wait(Instant::now()) {
+        if let Some(retry_after) = lock(&record.0).wait(Instant::now()) {
             return Err(Failure::Unavailable(LinkError::BackedOff { retry_after }.to_string()));
         }
         let opened = timeout(ENDPOINT, opened(http, caller.as_deref())).await;
@@ -89,8 +91,7 @@ impl Stream {
             mux: Arc::new(Mux::new(http.max_result(), Some(http.budget().clone()))),
             retired: CancellationToken::new(),
             ended: CancellationToken::new(),
-            abandoned: CancellationToken::new(),
-            backoff,
+            record: record.clone(),
         });
         let reading = Arc::clone(&life);
         tasks.spawn("sse stream", async move { reading.read(answer).await });
@@ -195,12 +196,6 @@ impl Stream {
         self.0.life.mux.unclaimed()
     }
 
-    /// See [`super::Connection::abandon`].
-    pub(super) fn abandon(&self) {
-        self.0.life.abandoned.cancel();
-        self.end();
-    }
-
     /// See [`super::Connection::retire`].
     pub(super) fn retire(&self) {
         self.0.life.retired.cancel();
@@ -257,17 +252,9 @@ impl Life {
             cause = self.pump(&mut answer) => Some(cause),
             () = idle => None,
         };
-        let now = Instant::now();
-        let mut backoff = lock(&self.backoff);
-        // Many that end together, with their server, are one failure.
-        if backoff.wait(now).is_none() {
-            if self.abandoned.is_cancelled() {
-                backoff.failed(now);
-            } else if lost.is_some() {
-                backoff.ended(opened.elapsed(), now);
-            }
+        if lost.is_some() {
+            lock(&self.record.0).ended(opened.elapsed(), Instant::now());
         }
-        drop(backoff);
         self.mux.close(lost.unwrap_or(LinkError::Lost));
     }
 
