@@ -14,9 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 mod ended;
 mod keeper;
+mod words;
 
 pub(super) use ended::Last;
-pub(super) use keeper::{Event, Keeper, Listener, Refused, Resume, Round, decline};
+pub(super) use keeper::Keeper;
+pub(super) use words::{Event, Listener, Refused, Resume, Round, decline};
 
 use ended::Ended;
 

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::converse::{Said, Talk};
 use super::error::NotParked;
 use super::parked::{Event, Found, Keeper, Last, Listener, NoPlace, Refused, Resume, Ticket, decline};
+use super::state::EXPIRED;
 use super::{Call, Gateway, GatewayError};
 use crate::outbound::{Asked, Exchange};
 use crate::protocol::edit::Parts;
@@ -19,8 +20,6 @@ use crate::telemetry::Outcome;
 /// Events that may wait for a client that reads slowly.
 const EVENTS: usize = 16;
 
-const EXPIRED: GatewayError =
-    GatewayError::InvalidParams("requestState has expired; repeat the call without it");
 const RUNNING: GatewayError =
     GatewayError::InvalidParams("requestState was used already; its call is running");
 const MALFORMED: GatewayError = GatewayError::InvalidParams("inputResponses are malformed");

@@ -20,6 +20,10 @@ const MOST: usize = 64 * 1024;
 /// How long a user may take to answer.
 const LIFE: Duration = Duration::from_secs(15 * 60);
 
+/// It was this caller's for this request, and comes too late.
+pub(super) const EXPIRED: GatewayError =
+    GatewayError::InvalidParams("requestState has expired; repeat the request without it");
+
 #[derive(Serialize, Deserialize)]
 struct State {
     server: String,
@@ -104,10 +108,12 @@ impl Bound<'_> {
         let state: State = serde_json::from_slice(&plain).map_err(|_| REFUSED)?;
         let fits = state.server == self.server.name
             && state.principal == *self.call.principal.id
-            && state.digest == self.digest()
-            && state.expires > now();
+            && state.digest == self.digest();
         if !fits {
             return Err(REFUSED);
+        }
+        if state.expires <= now() {
+            return Err(EXPIRED);
         }
         Ok(state)
     }

@@ -249,6 +249,11 @@ impl Place {
         }
     }
 
+    /// Forgets what was agreed, whatever it is.
+    pub(super) fn forget_any(&self) {
+        self.peer.store(None);
+    }
+
     /// Ends the session and the process, for good.
     pub(super) async fn stop(&self) {
         let peer = self.peer.swap(None);

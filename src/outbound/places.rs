@@ -139,6 +139,17 @@ impl Server {
         }
     }
 
+    /// Whether it matters to whom a request belongs. Where it does not, requests need no context.
+    pub fn separates(&self) -> bool {
+        self.config.credentials.is_per_user() || self.config.is_stdio() || self.era() != Some(Era::Modern)
+    }
+
+    /// The server does not speak as it did: found out anew.
+    pub(super) fn forget_era(&self) {
+        self.places.era.store(0, Ordering::Relaxed);
+        self.places.service.forget_any();
+    }
+
     /// The place of a context, and what is agreed there. Which place it is depends on how the server speaks: where
     /// that turns out only now, the request moves on to its own.
     pub(super) async fn ready(
@@ -238,7 +249,12 @@ impl Server {
         };
         match outcome {
             Ok(peer) => {
-                self.places.era.store(if peer.era == Era::Modern { 1 } else { 2 }, Ordering::Relaxed);
+                let era = if peer.era == Era::Modern { 1 } else { 2 };
+                let before = self.places.era.swap(era, Ordering::Relaxed);
+                if !key.is_service() && before != era {
+                    // What the gateway itself agreed on is as old as what this context had.
+                    self.places.service.forget_any();
+                }
                 self.up.set(1);
                 let (era, version) = (peer.era.as_str(), &*peer.version);
                 if key.is_service() {

@@ -156,13 +156,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiting_call_is_woken() {
-        let running = Arc::new(Running::default());
+        let running = Running::default();
         running.enter(1, None);
-        let waits = Arc::clone(&running);
-        let waiting = tokio::spawn(async move { poll_fn(|context| waits.poll(1, context)).await });
-        tokio::task::yield_now().await;
-        running.give(message(5)).unwrap();
-        assert_eq!(waiting.await.unwrap().text(), message(5).text());
+        // The first of two is polled first: it waits already when the message comes.
+        let waiting = poll_fn(|context| running.poll(1, context));
+        let (got, ()) = tokio::join!(waiting, async { running.give(message(5)).unwrap() });
+        assert_eq!(got.text(), message(5).text());
     }
 
     #[tokio::test(start_paused = true)]

@@ -187,6 +187,10 @@ impl Server {
         let hard = Instant::now() + self.config.max_timeout;
         let context = request.context.as_deref();
         let (mut place, mut peer, mut load) = self.agreed(context, is_call).await?;
+        if is_call && context.is_none() && peer.era == Era::Legacy {
+            // It was modern a moment ago, so it was not said whose call it is: never in the gateway's own session.
+            return Err(self.error(Failure::Unavailable("its protocol has just changed".into()), false));
+        }
         for attempt in 0.. {
             let id = self.next_id();
             let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
@@ -215,10 +219,13 @@ impl Server {
             };
             if attempt == 0
                 && peer.session.is_some()
-                && Box::pin(legacy::session_lost(&peer, &mut wire)).await
+                && let Some(lost) = Box::pin(legacy::lost(&peer, &mut wire)).await
             {
                 guard.disarm();
                 place.forget(&peer);
+                if lost == legacy::Lost::Dialect {
+                    self.forget_era();
+                }
                 (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
                 continue;
             }

@@ -95,19 +95,28 @@ pub fn refusal(id: &[u8], code: i32, message: &str) -> Parts {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":{message}}}}}").into()
 }
 
-/// Whether a legacy server refused because it does not know our session any more (G-42), or because it speaks the
-/// modern revision by now (G-65). Such a refusal comes before execution, so the request may be sent again.
-pub(super) async fn session_lost(peer: &Peer, wire: &mut Wire) -> bool {
-    let Some(session) = &peer.session else { return false };
+/// What a refusal that came before execution says, so that the request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It does not know our session any more (G-42).
+    Session,
+    /// It speaks the modern revision by now (G-65).
+    Dialect,
+}
+
+/// Whether a legacy server refused for one of these reasons.
+pub(super) async fn lost(peer: &Peer, wire: &mut Wire) -> Option<Lost> {
+    let session = peer.session.as_ref()?;
     // The older transport has the session's id in its endpoint (G-72).
     let has_session = session.id.is_some() || peer.connection.is_some();
     match wire.status() {
-        Some(404) => has_session,
-        Some(400) => wire
-            .peek()
-            .await
-            .is_some_and(|body| (has_session && mentions_session(&body)) || is_modern_error(body)),
-        _ => false,
+        Some(404) => has_session.then_some(Lost::Session),
+        Some(400) => {
+            let body = wire.peek().await?;
+            let named = has_session && mentions_session(&body);
+            if is_modern_error(body) { Some(Lost::Dialect) } else { named.then_some(Lost::Session) }
+        }
+        _ => None,
     }
 }
 
