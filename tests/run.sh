@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL=(install build fmt clippy nextest sdk conformance)
+ALL=(install build fmt clippy nextest sdk conformance deploy)
 NOT_RUN=77 # a stage's exit code: it could not run here, and said why
 CACHE=$PWD/tests/.cache
 LOCKED=()
@@ -64,6 +64,14 @@ stage_conformance() {
   installed
   CARGO_TARGET_DIR="$CACHE/target-fixture" cargo build --locked --manifest-path tests/fixtures/conformance-server/Cargo.toml
   "$CACHE/venv/bin/python" tests/conformance/run.py
+}
+
+stage_deploy() {
+  installed
+  need promtool prometheus
+  need nginx nginx-light
+  need openssl openssl
+  "$CACHE/venv/bin/python" tests/deploy/run.py
 }
 
 installed() {

@@ -59,6 +59,8 @@ pub struct Config {
     pub audit: Audit,
     /// `[telemetry]`
     pub telemetry: Telemetry,
+    /// `[tls]`; `None`: clients come by plain HTTP.
+    pub tls: Option<Tls>,
 }
 
 /// `[gateway]`
@@ -178,7 +180,9 @@ pub struct Server {
     pub list_max_bytes: usize,
     /// `max_result` in bytes.
     pub max_result: usize,
-    /// `max_concurrency`: calls at once.
+    /// `processes`: children of one context; 1 for servers with a URL.
+    pub processes: usize,
+    /// `max_concurrency`: calls at once, with `processes` in each of them.
     pub max_concurrency: usize,
     /// `queue`: calls that may wait for a permit.
     pub queue: usize,
@@ -212,6 +216,11 @@ impl Server {
     /// Whether this server is a child process of ours.
     pub fn is_stdio(&self) -> bool {
         matches!(self.target, Target::Stdio(_))
+    }
+
+    /// Calls at once in all.
+    pub const fn permits(&self) -> usize {
+        self.max_concurrency.saturating_mul(self.processes)
     }
 }
 
@@ -300,6 +309,8 @@ pub enum Protocol {
     Modern,
     /// `initialize` at once.
     Legacy,
+    /// The HTTP+SSE transport of 2024-11-05 at once (G-70).
+    Sse,
 }
 
 /// `session_scope`: who shares a session of a server of the older revisions, or a process (design §7, G-49).
@@ -342,6 +353,17 @@ pub struct Override {
     pub description: Option<String>,
     /// `timeout` of silence for this tool.
     pub timeout: Option<Duration>,
+}
+
+/// `[tls]`: how the gateway itself ends its clients' TLS. The admin listener stays plain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tls {
+    /// `cert`: PEM, the certificate first.
+    pub cert: PathBuf,
+    /// `key`: PEM.
+    pub key: PathBuf,
+    /// `client_ca`: PEM; clients without a certificate of these authorities are not let in.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// `[telemetry]`

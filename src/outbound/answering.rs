@@ -45,15 +45,14 @@ pub(super) async fn deliver(
     limit: Duration,
 ) -> Result<(), Failure> {
     let sent = async {
-        match (&place.transport, &peer.connection, &peer.session) {
-            (Transport::Http(link), _, Some(session)) => {
+        let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
+        match (&peer.connection, &place.transport) {
+            (Some(connection), _) => connection.send(headers, &message).await,
+            (None, Transport::Http(link)) if peer.session.is_some() => {
                 let caller = place.on_behalf();
-                let answer = link.post_for(caller.as_deref(), legacy::headers(session), message).await;
+                let answer = link.post_for(caller.as_deref(), headers, message).await;
                 let status = answer.map_err(|(failure, _)| failure)?.status;
                 if status.is_success() { Ok(()) } else { Err(Failure::Status(status.as_u16())) }
-            }
-            (Transport::Stdio(_), Some(connection), _) => {
-                connection.send(&message).await.map_err(|_| Failure::Exited)
             }
             _ => Ok(()),
         }

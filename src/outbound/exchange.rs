@@ -17,6 +17,7 @@ use super::error::{Failure, OutboundError};
 use super::legacy;
 use super::offer::Offer;
 use super::place::Place;
+use super::pool::Load;
 use super::request::Request;
 use super::server::{Peer, Server};
 use super::wire::Wire;
@@ -67,13 +68,20 @@ pub struct Asked {
 #[derive(Debug)]
 pub(super) struct Slot {
     _permit: Option<OwnedSemaphorePermit>,
+    /// Which of several processes works on it.
+    load: Option<Load>,
     inflight: IntGauge,
 }
 
 impl Slot {
     pub(super) fn new(permit: Option<OwnedSemaphorePermit>, inflight: IntGauge) -> Self {
         inflight.inc();
-        Self { _permit: permit, inflight }
+        Self { _permit: permit, load: None, inflight }
+    }
+
+    /// It is at work there.
+    pub(super) fn occupy(&mut self, load: Option<Load>) {
+        self.load = load;
     }
 }
 
@@ -145,6 +153,14 @@ impl CancelGuard {
     pub(super) fn abandoned(&mut self) {
         if std::mem::take(&mut self.asks) {
             self.peer.running.leave(self.id, Some(Instant::now() + self.server.config.max_timeout));
+        }
+    }
+
+    /// It got no answer in time: is the connection still one?
+    fn doubt(&self) {
+        if let (Some(connection), Some(session)) = (&self.peer.connection, &self.peer.session) {
+            let id = self.server.next_id();
+            connection.doubt(id, legacy::headers(session), legacy::ping(id));
         }
     }
 
@@ -235,7 +251,10 @@ impl Exchange {
             let message = match heard {
                 Ok(Ok(message)) => message,
                 Ok(Err(failure)) => return Err(self.fail(failure)),
-                Err(_) => return Err(self.guard.server.timed_out(self.silence, self.until == self.hard)),
+                Err(_) => {
+                    self.guard.doubt();
+                    return Err(self.guard.server.timed_out(self.silence, self.until == self.hard));
+                }
             };
             if let Some(message) = self.accept(message)? {
                 return Ok(message);

@@ -20,8 +20,10 @@ pub mod modern;
 pub mod offer;
 pub mod place;
 pub mod places;
+mod pool;
 pub mod probe;
 pub mod request;
+mod resume;
 pub mod running;
 pub mod server;
 pub mod wire;
@@ -41,10 +43,13 @@ use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 use credentials::Credential;
-use link::http::HttpLink;
+use link::http::{Clients, HttpLink};
 use link::stdio::StdioOptions;
 use places::Origin;
 use server::Shared;
+
+/// Streams of one server at once: as many as it can have contexts, and then some.
+const MOST_STREAMS: usize = 20_000;
 
 /// Every configured server, in file order.
 #[derive(Debug)]
@@ -120,16 +125,22 @@ impl Servers {
                     proxy: proxy.clone(),
                     ca_file: ca_file.clone(),
                     idle_timeout: Duration::from_secs(60),
-                    // Beyond the permits: lists, cancels and streams.
+                    // Beyond the permits: lists and cancels.
                     max_connections: server.max_concurrency + 16,
                     h2_ping: Duration::from_secs(10),
                 };
-                let client = Client::new(options, self.shared.tasks.clone())
-                    .map_err(|e| failed(Failure::Unavailable(e.to_string())))?;
+                let client = |options| {
+                    let client = Client::new(options, self.shared.tasks.clone());
+                    client.map_err(|e| failed(Failure::Unavailable(e.to_string())))
+                };
+                let clients = Clients {
+                    streams: client(ClientOptions { max_connections: MOST_STREAMS, ..options.clone() })?,
+                    calls: client(options)?,
+                };
                 let name = Arc::from(server.name.as_str());
                 let credential = Credential::new(&name, url, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
-                let link = HttpLink::new(client, url, credential, budget, server.max_result);
+                let link = HttpLink::new(clients, url, credential, budget, server.max_result);
                 Origin::Http(Arc::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {

@@ -39,6 +39,11 @@ pub fn initialized() -> Parts {
     message::request(None, "notifications/initialized", Parts::new())
 }
 
+/// `ping`: is anybody there?
+pub fn ping(id: u64) -> Parts {
+    message::request(Some(&Id::number(id)), "ping", Parts::new())
+}
+
 /// `notifications/cancelled` for a request of ours (G-47).
 pub fn cancelled(id: u64) -> Parts {
     message::request(None, "notifications/cancelled", format!("{{\"requestId\":{id}}}"))
@@ -102,11 +107,13 @@ pub(super) enum Lost {
 /// Whether a legacy server refused for one of these reasons.
 pub(super) async fn lost(peer: &Peer, wire: &mut Wire) -> Option<Lost> {
     let session = peer.session.as_ref()?;
+    // The older transport has the session's id in its endpoint (G-72).
+    let has_session = session.id.is_some() || peer.connection.is_some();
     match wire.status() {
-        Some(404) => session.id.as_ref().map(|_| Lost::Session),
+        Some(404) => has_session.then_some(Lost::Session),
         Some(400) => {
             let body = wire.peek().await?;
-            let named = session.id.is_some() && mentions_session(&body);
+            let named = has_session && mentions_session(&body);
             if is_modern_error(body) { Some(Lost::Dialect) } else { named.then_some(Lost::Session) }
         }
         _ => None,

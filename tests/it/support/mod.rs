@@ -16,6 +16,7 @@ pub(crate) mod json;
 pub(crate) mod measure;
 pub(crate) mod request;
 pub(crate) mod server;
+pub(crate) mod sse_server;
 pub(crate) mod table;
 pub(crate) mod tcp;
 pub(crate) mod tls;
