@@ -1,18 +1,17 @@
 //! One client's `subscriptions/listen`: acknowledged first, told only what was asked for and what this caller
 //! sees changed, bursts told once, ended with words (S-01..S-13, S-30..S-41).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::rand;
 use futures_util::future::{join_all, pending};
-use prometheus::IntGauge;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 mod filter;
+mod streams;
 
 use super::record::Record;
 use super::snapshot::{Endpoint, Snapshot};
@@ -30,6 +29,8 @@ use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
 use filter::Wanted;
+use streams::Counted;
+pub(super) use streams::Streams;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
 const ACK: Duration = Duration::from_millis(500);
@@ -40,47 +41,6 @@ const TOPIC_GAP: Duration = Duration::from_millis(100);
 /// Ends of streams are spread over this time when draining, so that clients do not come back all at once (S-41).
 const SPREAD: Duration = Duration::from_secs(2);
 
-/// Streams open per principal.
-#[derive(Debug, Default)]
-pub(super) struct Streams {
-    // A std mutex: held to count.
-    open: Mutex<HashMap<Arc<str>, usize>>,
-}
-
-/// One open stream, counted until it is dropped.
-#[derive(Debug)]
-struct Counted {
-    streams: Arc<Streams>,
-    principal: Arc<str>,
-    gauge: IntGauge,
-}
-
-impl Streams {
-    fn enter(self: &Arc<Self>, principal: &Arc<str>, most: usize, gauge: &IntGauge) -> Option<Counted> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(Arc::clone(principal)).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        gauge.inc();
-        Some(Counted { streams: Arc::clone(self), principal: Arc::clone(principal), gauge: gauge.clone() })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.gauge.dec();
-        let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.principal) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.principal);
-            }
-        }
-    }
-}
-
 /// What one client watches.
 struct Subscription {
     id: Id,
@@ -88,6 +48,8 @@ struct Subscription {
     lists: Vec<Watched<Kind>>,
     topics: Vec<Watched<Wanting>>,
     changes: watch::Receiver<u64>,
+    /// When its token is over; what comes later needs another one.
+    over: Option<Instant>,
     drain: CancellationToken,
     _counted: Counted,
 }
@@ -120,27 +82,19 @@ struct Wanting {
 }
 
 impl Gateway {
-    /// Serves one stream until the client leaves, or the gateway drains: then the result that ends it.
+    /// Serves one stream until the client leaves, its token is over, or the gateway drains: then the result that ends
+    /// it (S-09, S-38).
     pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
         let server_info = call.snapshot.server_info.clone();
         // Boxed, and gone once it is done: thousands of idle streams should not carry it.
         let (mut subscription, ack) = Box::pin(self.opened(call, &outlet)).await?;
         outlet.send(ack).await;
-        loop {
-            let due = subscription.tell(&outlet, self).await;
-            let wait = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                () = subscription.drain.cancelled() => break,
-                changed = subscription.changes.changed() => if changed.is_err() { break },
-                () = wait => {}
-            }
+        let over = until(subscription.over);
+        // A client that does not read holds the notices up, not the end.
+        tokio::select! {
+            () = subscription.serve(&outlet, self) => sleep(spread()).await,
+            () = over => {}
         }
-        sleep(spread()).await;
         let mut end = Parts::new();
         end.push(format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{SUBSCRIPTION_ID}\":"));
         end.push(subscription.id.raw().clone());
@@ -182,6 +136,7 @@ impl Gateway {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
             topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
             id,
+            over: call.principal.time_left().map(|left| Instant::now() + left),
             caller: Caller {
                 endpoint: call.endpoint,
                 snapshot: call.snapshot,
@@ -238,7 +193,27 @@ impl Gateway {
     }
 }
 
+/// Returns at that time, or never.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}
+
 impl Subscription {
+    /// Tells what changes until the gateway drains.
+    async fn serve(&mut self, outlet: &Outlet, gateway: &Gateway) {
+        loop {
+            let due = self.tell(outlet, gateway).await;
+            tokio::select! {
+                () = self.drain.cancelled() => return,
+                changed = self.changes.changed() => if changed.is_err() { return },
+                () = until(due) => {}
+            }
+        }
+    }
+
     /// Takes what is there now as seen.
     fn look(&mut self, gateway: &Gateway) {
         for list in &mut self.lists {

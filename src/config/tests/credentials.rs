@@ -48,7 +48,8 @@ fn client_credentials() {
 fn clients_say_where_and_who() {
     let at = "token_url = \"https://id/\"\n";
     let secret = "client_secret = \"x\"\n";
-    says(&client(secret), "credentials", "neither `issuer` nor `token_url`");
+    // Without an address the server says who issues its tokens.
+    config(&client(secret));
     says(&client(at), "credentials", "neither `client_secret` nor `private_key`");
     let both = format!("{at}{secret}private_key = '''{ED25519}'''");
     says(&client(&both), ".private_key", "are both given");
