@@ -44,6 +44,9 @@ use link::stdio::StdioOptions;
 use places::Origin;
 use server::Shared;
 
+/// Connections to a server that shows each caller his own, beyond those of calls.
+const OWN_STREAMS: usize = 4096;
+
 /// Every configured server, in file order.
 #[derive(Debug)]
 pub struct Servers {
@@ -114,8 +117,9 @@ impl Servers {
                     ca_file: ca_file.clone(),
                     also_ca_file: None,
                     idle_timeout: Duration::from_secs(60),
-                    // Beyond the permits: lists, cancels and streams.
-                    max_connections: server.max_concurrency + 16,
+                    // Beyond the permits: lists, cancels and streams, of which each caller may have two.
+                    max_connections: server.max_concurrency
+                        + if server.credentials.is_per_user() { OWN_STREAMS } else { 16 },
                     h2_ping: Duration::from_secs(10),
                 };
                 let client = Client::new(options, self.shared.tasks.clone())
