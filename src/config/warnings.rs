@@ -9,7 +9,7 @@ mod grants;
 
 use super::auth::scope_words;
 use super::packages::unpinned;
-use super::{ClientSecret, Config, Credentials, Endpoint, Server, Target};
+use super::{ClientSecret, Config, Credentials, Endpoint, Server, SessionScope, Target};
 
 /// Something legal but doubtful.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -146,6 +146,11 @@ impl Config {
         }
         match &server.target {
             Target::Stdio(command) => {
+                if self.auth.is_some() && server.session_scope == SessionScope::Auto {
+                    let message = "all callers share one process, and what it remembers of any of them";
+                    let help = "\"principal\" gives each caller his own, \"shared\" says that it is meant";
+                    found.push(warning(key("session_scope"), message, help));
+                }
                 if let Some(runner) = unpinned(&command.argv) {
                     let message = format!("`{runner}` runs a package whose version is not pinned");
                     let help = "a release may change or replace it any day: write the exact version";

@@ -15,10 +15,11 @@ mod streams;
 
 use super::record::Record;
 use super::snapshot::{Endpoint, Snapshot};
+use super::view::Frame;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::auth::Principal;
 use crate::catalogue::Shelf;
-use crate::catalogue::watch::{Topic, Wish};
+use crate::catalogue::watch::{Listener, Topic, Wish};
 use crate::policy::{Decision, GrantSet, Rights};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
@@ -59,6 +60,10 @@ struct Caller {
     snapshot: Arc<Snapshot>,
     principal: Arc<Principal>,
     rights: Rights,
+    /// What the endpoint's servers show it.
+    members: Arc<[Arc<Shelf>]>,
+    /// Says to those that show each caller his own that somebody listens.
+    _listeners: Vec<Listener>,
 }
 
 /// One thing that is watched: what was seen of it last, and when it was told last.
@@ -119,11 +124,14 @@ impl Gateway {
         })?;
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
+        let members = Arc::clone(call.members());
+        let own = members.iter().filter(|shelf| shelf.is_private());
+        let listeners: Vec<Listener> = own.map(Shelf::listen).collect();
         let flags = self.tells(&call).await;
         let lists: Vec<Kind> =
             wanted.lists.iter().copied().filter(|kind| flags.lists.contains(kind)).collect();
         let wishes = self.wishes(&call, wanted, flags.updates).await?;
-        let wishes = self.confirmed(&call.endpoint, wishes).await;
+        let wishes = self.confirmed(&members, wishes).await;
         let mut subscription = Subscription {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
             topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
@@ -134,6 +142,8 @@ impl Gateway {
                 snapshot: call.snapshot,
                 principal: call.principal,
                 rights: call.rights,
+                members,
+                _listeners: listeners,
             },
             changes,
             drain: self.drain.clone(),
@@ -159,7 +169,7 @@ impl Gateway {
         };
         for uri in wanted.uris.into_iter().filter(|_| updates) {
             let Ok(shelf) = self.owner(call, &uri).await else { continue };
-            if shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
+            if shelf.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
                 let givers = policy.givers(&shelf.server.name, Kind::Resources, &uri);
                 want(&shelf, Topic::Resource(uri.clone()), uri, givers);
             }
@@ -176,8 +186,8 @@ impl Gateway {
 
     /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
     /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
-    async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wanting>) -> Vec<Wanting> {
-        let up = endpoint.members.iter().filter(|shelf| shelf.server.known_peer().is_some());
+    async fn confirmed(&self, shelves: &[Arc<Shelf>], wishes: Vec<Wanting>) -> Vec<Wanting> {
+        let up = shelves.iter().filter(|shelf| shelf.known_peer().is_some());
         join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
         wishes.into_iter().filter(|want| want.wish.is_agreed()).collect()
     }
@@ -287,13 +297,16 @@ impl Caller {
             if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
         if !self.rights.is_open() {
             let print = |kind: &Kind| {
-                let view = gateway.view_now(&self.snapshot, &self.endpoint, *kind);
+                let shelves = &self.members;
+                let frame =
+                    Frame { snapshot: &self.snapshot, endpoint: &self.endpoint, shelves, kind: *kind };
+                let view = gateway.view_now(&frame);
                 Some(self.endpoint.sheets.of(&view, *kind, &self.rights).print)
             };
             return kinds.iter().map(print).collect();
         }
-        let mut state = Vec::with_capacity(kinds.len() * self.endpoint.members.len() + 1);
-        for (kind, shelf) in kinds.iter().flat_map(|k| self.endpoint.members.iter().map(move |m| (*k, m))) {
+        let mut state = Vec::with_capacity(kinds.len() * self.members.len() + 1);
+        for (kind, shelf) in kinds.iter().flat_map(|k| self.members.iter().map(move |m| (*k, m))) {
             let known = shelf.known(kind);
             // An empty list looks like one that is not known yet.
             state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.id));

@@ -7,19 +7,16 @@ use std::time::Duration;
 use http::header::{ACCEPT_ENCODING, HOST, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Response, Uri, Version, request};
-use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::body::Body;
 use super::connect::{Dialer, Wire, bracketed};
 use super::error::{ClientError, Stage, chain};
-use super::gate::{Gate, Gated};
+use super::h1::H1;
 use super::h2;
-use super::lease::{Counted, DialPermit, Grant, H1, H2, Lease, Slot};
+use super::lease::{DialPermit, Grant, H2, Lease, Slot};
 use super::pool::{Dialect, Pool, Taken};
 use super::proxy::Proxy;
 use super::reach::Reach;
@@ -214,8 +211,8 @@ impl Client {
 
     async fn dial(&self, mut permit: DialPermit, deadline: Instant) -> Result<Connected, ClientError> {
         let dialed = match self.dialer.dial(deadline).await {
-            Ok(Wire::Plain(tcp)) => self.start_h1(tcp, permit.counted()).await.map(Dialed::H1),
-            Ok(Wire::Tls(tls)) => self.start_h1(tls, permit.counted()).await.map(Dialed::H1),
+            Ok(Wire::Plain(tcp)) => H1::plain(tcp, permit.counted()).await.map(Dialed::H1),
+            Ok(Wire::Tls(tls)) => H1::tls(tls, permit.counted()).await.map(Dialed::H1),
             Ok(Wire::TlsH2(tls)) => {
                 let started = h2::start(TokioIo::new(tls), self.h2_ping, &self.tasks, permit.counted());
                 self.dialer.within(deadline, Stage::Connect, started).await.map(Dialed::H2)
@@ -235,35 +232,8 @@ impl Client {
         }
     }
 
-    async fn start_h1<T>(&self, io: T, counted: Option<Counted>) -> Result<H1, ClientError>
-    where
-        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let started = http1::handshake(TokioIo::new(io)).await;
-        let (sender, connection) =
-            started.map_err(|error| ClientError::unsent(Stage::Connect, chain(&error)))?;
-        let (closer, closed) = oneshot::channel();
-        let gate = Gate::default();
-        let mut connection = Gated::new(connection, &gate);
-        self.tasks.spawn("http connection", async move {
-            let _counted = counted;
-            let ended = tokio::select! {
-                ended = &mut connection => ended,
-                polite = closed => match polite {
-                    // The sender is gone too, so hyper says goodbye and ends.
-                    Ok(()) => connection.await,
-                    Err(_) => Ok(()),
-                },
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "an HTTP/1.1 connection ended");
-            }
-        });
-        Ok(H1 { sender, closer, gate })
-    }
-
     async fn send_h1(&self, mut h1: H1, head: request::Parts, body: Parts) -> Result<Response<Body>, Failed> {
-        match h1.try_send(Request::from_parts(head, Body::from(body))).await {
+        match h1.send(Request::from_parts(head, Body::from(body))).await {
             Ok(answer) => {
                 let lease = Lease::H1(h1, Arc::clone(&self.pool));
                 Ok(answer.map(|incoming| Body::pooled(incoming, lease)))

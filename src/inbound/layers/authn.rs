@@ -37,7 +37,7 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
         }
     };
     // Kept only where it is to be exchanged, in a form that cannot be printed.
-    let exchanged = endpoint.members.iter().any(|shelf| shelf.server.config.credentials.is_per_user());
+    let exchanged = endpoint.members.iter().any(|member| member.is_per_user());
     if exchanged && let Some(token) = caller_token(request.headers()) {
         request.token = Some(token.0);
     }

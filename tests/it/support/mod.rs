@@ -5,6 +5,8 @@
 pub(crate) mod cast;
 pub(crate) mod child;
 pub(crate) mod client;
+pub(crate) mod counter;
+pub(crate) mod direct;
 pub(crate) mod exchange;
 pub(crate) mod feed;
 pub(crate) mod gateway;
