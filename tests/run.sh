@@ -63,7 +63,9 @@ stage_sdk() {
 stage_conformance() {
   installed
   CARGO_TARGET_DIR="$CACHE/target-fixture" cargo build --locked --manifest-path tests/fixtures/conformance-server/Cargo.toml
-  "$CACHE/venv/bin/python" tests/conformance/run.py
+  local failed=0 script
+  for script in run auth; do "$CACHE/venv/bin/python" "tests/conformance/$script.py" || failed=1; done
+  return $failed
 }
 
 stage_deploy() {

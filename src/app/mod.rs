@@ -130,13 +130,13 @@ fn build(
     let list = servers.reconcile(config)?;
     let gateway = &config.gateway;
     let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
-    let shelves = catalogue.reconcile(&list, rules, state_dir);
+    let members = catalogue.reconcile(&list, rules, state_dir);
     let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
     let sealer = Sealer::new(&keys).unwrap_or_else(|| {
         tracing::info!("gateway.keys is empty: sealed handles end with this process");
         Sealer::random()
     });
-    let snapshot = Snapshot::new(Arc::clone(config), &shelves);
+    let snapshot = Snapshot::new(Arc::clone(config), &members);
     Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
 }
 

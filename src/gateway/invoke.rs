@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::along::{forwarded, join, relayable, trace};
+use super::along::{context, forwarded, join, relayable, trace};
 use super::record::Record;
 use super::relay;
 use super::state::Bound;
@@ -174,7 +174,7 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            context: None,
+            context: Some(Arc::new(context(call, bound.server))),
         })
     }
 
@@ -216,7 +216,7 @@ impl Gateway {
         let server = &shelf.server;
         record.routed(&server.name, None);
         self.admit(call, decision, outlet, record)?;
-        if server.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
+        if shelf.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
             return Ok(relay::no_completion(&call.snapshot.server_info));
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };

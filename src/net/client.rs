@@ -35,6 +35,8 @@ pub struct ClientOptions {
     pub proxy: Option<Url>,
     /// PEM file with the certificates to trust instead of the system's roots.
     pub ca_file: Option<PathBuf>,
+    /// Without `ca_file`: PEM file with certificates to trust besides the system's roots.
+    pub also_ca_file: Option<PathBuf>,
     /// Which addresses may be connected to, after resolving.
     pub reach: Reach,
     /// How long a connection is kept without a call.
@@ -54,6 +56,7 @@ impl ClientOptions {
             connect_timeout: Duration::from_secs(5),
             proxy: None,
             ca_file: None,
+            also_ca_file: None,
             reach: Reach::Any,
             idle_timeout: Duration::from_secs(60),
             max_connections: 256,
@@ -92,14 +95,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A `ca_file` that is missing or holds no certificate (named), a proxy that is not http, a URL without a host
+    /// A `ca_file` (either) that is missing or holds no certificate (named), a proxy that is not http, a URL without a host
     /// or of another scheme than http and https.
     pub fn new(options: ClientOptions, tasks: Tasks) -> Result<Self, ClientError> {
         let bad = |why: &str| ClientError::unsent(Stage::Connect, format!("the server's URL {why}"));
         let host = options.url.host().ok_or_else(|| bad("has no host"))?;
         let tls = match options.url.scheme() {
             "http" => None,
-            "https" => Some(Tls::new(&host, options.ca_file.as_deref())?),
+            "https" => Some(Tls::new(&host, options.ca_file.as_deref(), options.also_ca_file.as_deref())?),
             _ => return Err(bad("is neither http nor https")),
         };
         let name = host.to_string();

@@ -17,6 +17,7 @@ pub mod oauth;
 mod pool;
 mod proxy;
 pub mod reach;
+pub mod resource;
 mod serve;
 mod tls;
 

@@ -139,11 +139,6 @@ impl Server {
         }
     }
 
-    /// Whether it matters to whom a request belongs. Where it does not, requests need no context.
-    pub fn separates(&self) -> bool {
-        self.config.credentials.is_per_user() || self.config.is_stdio() || self.era() != Some(Era::Modern)
-    }
-
     /// The server does not speak as it did: found out anew.
     pub(super) fn forget_era(&self) {
         self.places.era.store(0, Ordering::Relaxed);
@@ -264,8 +259,11 @@ impl Server {
                 }
             }
             Err(error) => {
-                // What one caller's token is refused says nothing of the server.
-                if key.is_service() || (error.is_down() && key.lane == 0) {
+                // What is refused to one caller says nothing of the server, nor what is refused to the gateway where
+                // each caller is himself.
+                let own = key.is_service() && !self.config.credentials.is_per_user();
+                let down = error.is_down() || matches!(error.failure, Failure::Timeout(_));
+                if own || (down && key.lane == 0) {
                     self.up.set(0);
                 }
                 let (reason, retry_in) = (&error.failure, place.retry_in());

@@ -42,6 +42,16 @@ impl Inside {
         lines.find(|(name, _)| *name == series).map_or(0.0, |(_, value)| value.parse().unwrap())
     }
 
+    /// Waits until so many streams of changes are open.
+    pub(crate) async fn streams_become(&self, count: u32) {
+        let line = format!("gatehouse_listen_streams {count}");
+        let told = async || {
+            let page = send(self.0.admin, Request::new("GET", "/metrics")).await;
+            page.text().lines().any(|told| told == line)
+        };
+        eventually(&line, told).await;
+    }
+
     /// Ends it in order.
     pub(crate) async fn stop(self) {
         self.0.stop().await;
