@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::along::{forwarded, join, relayable, trace};
+use super::along::{context, forwarded, join, relayable, trace};
 use super::record::Record;
 use super::relay;
 use super::state::Bound;
@@ -174,7 +174,7 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            context: None,
+            context: Some(Arc::new(context(call, bound.server))),
         })
     }
 

@@ -187,10 +187,6 @@ impl Server {
         let hard = Instant::now() + self.config.max_timeout;
         let context = request.context.as_deref();
         let (mut place, mut peer, mut load) = self.agreed(context, is_call).await?;
-        if is_call && context.is_none() && peer.era == Era::Legacy {
-            // It was modern a moment ago, so it was not said whose call it is: never in the gateway's own session.
-            return Err(self.error(Failure::Unavailable("its protocol has just changed".into()), false));
-        }
         for attempt in 0.. {
             let id = self.next_id();
             let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
