@@ -65,7 +65,7 @@ pub struct Answer {
 struct Letter {
     method: Method,
     /// Where, if not to the configured URL.
-    to: Option<Uri>,
+    to: Option<Arc<Uri>>,
     extra: HeaderMap,
     body: Parts,
 }
@@ -147,12 +147,12 @@ impl HttpLink {
     /// Sends one message to another path of the same server (G-71).
     pub async fn post_to(
         &self,
-        to: &Uri,
+        to: &Arc<Uri>,
         caller: Option<&OnBehalf>,
         extra: HeaderMap,
         body: Parts,
     ) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::POST, to: Some(to.clone()), extra, body }, caller).await
+        self.exchange(Letter { method: Method::POST, to: Some(Arc::clone(to)), extra, body }, caller).await
     }
 
     /// Opens a stream of what the server says outside of calls (G-43).
@@ -226,7 +226,7 @@ impl HttpLink {
     fn request(&self, letter: Letter) -> Request<Parts> {
         let mut request = Request::new(letter.body);
         *request.method_mut() = letter.method;
-        *request.uri_mut() = letter.to.unwrap_or_else(|| self.uri.clone());
+        *request.uri_mut() = letter.to.map_or_else(|| self.uri.clone(), |to| (*to).clone());
         let mut headers = self.headers.clone();
         if request.method() != Method::POST {
             headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));

@@ -43,7 +43,7 @@ pub struct WeakStream(std::sync::Weak<Shared>);
 #[derive(Debug)]
 struct Shared {
     http: Arc<HttpLink>,
-    endpoint: Uri,
+    endpoint: Arc<Uri>,
     /// Who is presented: a stream is one context's.
     caller: Option<Arc<OnBehalf>>,
     tasks: Tasks,
@@ -97,7 +97,7 @@ impl Stream {
         tasks.spawn("sse stream", async move { reading.read(answer).await });
         Ok(Self(Arc::new(Shared {
             http: Arc::clone(http),
-            endpoint,
+            endpoint: Arc::new(endpoint),
             caller,
             tasks: tasks.clone(),
             life,
