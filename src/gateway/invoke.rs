@@ -174,7 +174,7 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            context: Some(Arc::new(context(call, bound.server))),
+            context: None,
         })
     }
 

@@ -204,6 +204,9 @@ impl Place {
             }
             let outcome = probe::establish(&owner, &place).await.map(Arc::new);
             place.note(&owner, &outcome);
+            if let Ok(peer) = &outcome {
+                owner.hear_aside(&place, peer).await;
+            }
             outcome
         });
         ready.await.unwrap_or_else(|| Err(server.error(Failure::Unavailable("stopping".into()), false)))

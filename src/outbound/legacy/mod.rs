@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+mod aside;
 mod watch;
 
 use super::context::Asks;
