@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::Call;
 use crate::config::Server as ServerConfig;
-use crate::outbound::{Asks, Context, OnBehalf};
+use crate::outbound::{Asks, Context, OnBehalf, Server};
 use crate::protocol::meta::{TASKS, UI};
 use crate::protocol::object::{Object, Span, string};
 use crate::telemetry::trace::{self, TraceContext};

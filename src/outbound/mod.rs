@@ -48,13 +48,8 @@ use link::stdio::StdioOptions;
 use places::Origin;
 use server::Shared;
 
-<<<<<<< HEAD
 /// Streams of one server at once: as many as it can have contexts, and then some.
 const MOST_STREAMS: usize = 20_000;
-=======
-/// Connections to a server that shows each caller his own, beyond those of calls.
-const OWN_STREAMS: usize = 4096;
->>>>>>> w-ctx
 
 /// Every configured server, in file order.
 #[derive(Debug)]
@@ -131,14 +126,8 @@ impl Servers {
                     ca_file: ca_file.clone(),
                     also_ca_file: None,
                     idle_timeout: Duration::from_secs(60),
-<<<<<<< HEAD
                     // Beyond the permits: lists and cancels.
                     max_connections: server.max_concurrency + 16,
-=======
-                    // Beyond the permits: lists, cancels and streams, of which each caller may have two.
-                    max_connections: server.max_concurrency
-                        + if server.credentials.is_per_user() { OWN_STREAMS } else { 16 },
->>>>>>> w-ctx
                     h2_ping: Duration::from_secs(10),
                 };
                 let client = |options| {

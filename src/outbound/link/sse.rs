@@ -88,7 +88,7 @@ impl Stream {
         let opened = timeout(ENDPOINT, opened(http, caller.as_deref())).await;
         let (answer, endpoint) = opened.unwrap_or(Err(Failure::Timeout(ENDPOINT)))?;
         let life = Arc::new(Life {
-            mux: Arc::new(Mux::new(http.max_result(), Some(http.budget().clone()))),
+            mux: Arc::new(Mux::new(http.max_result, Some(http.budget.clone()))),
             retired: CancellationToken::new(),
             ended: CancellationToken::new(),
             record: record.clone(),
@@ -286,7 +286,7 @@ async fn opened(http: &HttpLink, caller: Option<&OnBehalf>) -> Result<(Answer, U
     }
     while let Some(event) = answer.next_event().await? {
         if event.event == "endpoint" {
-            let endpoint = endpoint(http.url(), &event.data)?;
+            let endpoint = endpoint(&http.url, &event.data)?;
             return Ok((answer, endpoint));
         }
     }
