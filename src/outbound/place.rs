@@ -246,15 +246,15 @@ impl Place {
         let current = self.peer.load();
         if current.as_ref().is_some_and(|p| Arc::ptr_eq(p, peer)) {
             self.peer.compare_and_swap(&*current, None);
-            if let Some(connection) = &peer.connection {
-                connection.retire();
-            }
+            peer.retire();
         }
     }
 
     /// Forgets what was agreed, whatever it is.
     pub(super) fn forget_any(&self) {
-        self.peer.store(None);
+        if let Some(peer) = self.peer.swap(None) {
+            peer.retire();
+        }
     }
 
     /// Ends the session and the process, for good.

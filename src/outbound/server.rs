@@ -49,6 +49,13 @@ impl Peer {
     pub fn is_gone(&self) -> bool {
         self.connection.as_ref().is_some_and(Connection::is_closed)
     }
+
+    /// No new request will be made by it.
+    pub(super) fn retire(&self) {
+        if let Some(connection) = &self.connection {
+            connection.retire();
+        }
+    }
 }
 
 /// One configured server.
