@@ -21,6 +21,26 @@ fn a_plain_configuration_has_none() {
     assert_eq!(warnings(&http("a", "")), [""; 0]);
 }
 
+/// Covers: design §7: one process for all is doubtful where callers are told apart.
+#[test]
+fn one_process_for_callers_that_are_told_apart() {
+    let with = |scope: &str| {
+        format!(
+            "[auth]\n[[auth.key]]\nname = \"k\"\nsha256 = \"{}\"\n[[server]]\nname = \"a\"\ncommand = [\"x\"]\n{scope}",
+            "0".repeat(64)
+        )
+    };
+    let all = warnings(&with(""));
+    let told =
+        all.iter().filter(|one| one.starts_with("server \"a\".session_scope: all callers share one process"));
+    assert_eq!(told.count(), 1, "{all:#?}");
+    for scope in ["shared", "principal", "session"] {
+        let all = warnings(&with(&format!("session_scope = {scope:?}")));
+        assert!(!all.iter().any(|one| one.contains("session_scope")), "{all:#?}");
+    }
+    assert_eq!(warnings("[[server]]\nname = \"a\"\ncommand = [\"x\"]"), [""; 0]);
+}
+
 #[test]
 fn unpinned_packages() {
     let words = |command: &str| command.split(' ').map(str::to_owned).collect::<Vec<_>>();
