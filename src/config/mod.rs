@@ -1,5 +1,4 @@
-//! The typed, checked configuration (design §3). Reading it from TOML: `file.rs`, the keys: `tables/`,
-//! rules across tables: `check.rs`, what is legal but doubtful: `warnings.rs`.
+//! The typed, checked configuration (design §3). Read by `file.rs`, its keys by `tables/`; rules are in `check.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +35,7 @@ mod warnings;
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use credentials::{ClientSecret, Credentials, OauthClient};
-pub use globs::Globs;
+pub use globs::{Filter, Globs};
 pub use grant::Grant;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
@@ -326,22 +325,6 @@ pub enum SessionScope {
     Shared,
 }
 
-/// `allow` and `deny` globs over native names (URIs for resources); deny wins.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
-    /// `allow` (default `["*"]`)
-    pub allow: Globs,
-    /// `deny`
-    pub deny: Globs,
-}
-
-impl Filter {
-    /// Whether an item of this native name is shown.
-    pub fn admits(&self, native: &str) -> bool {
-        self.allow.is_match(native) && !self.deny.is_match(native)
-    }
-}
-
 /// `tools.override.NAME`
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Override {
@@ -387,11 +370,10 @@ pub enum LogFormat {
 impl Server {
     /// Whether nothing of this kind is held back or changed by the operator.
     pub fn shows_all(&self, kind: Kind) -> bool {
-        let open = |filter: &Filter| filter.deny.patterns().is_empty() && filter.allow.patterns() == ["*"];
         match kind {
-            Kind::Tools => open(&self.tools) && self.overrides.is_empty(),
-            Kind::Prompts => open(&self.prompts),
-            Kind::Resources | Kind::Templates => open(&self.resources),
+            Kind::Tools => self.tools.is_open() && self.overrides.is_empty(),
+            Kind::Prompts => self.prompts.is_open(),
+            Kind::Resources | Kind::Templates => self.resources.is_open(),
         }
     }
 
