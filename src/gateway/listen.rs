@@ -47,6 +47,8 @@ struct Subscription {
     caller: Caller,
     lists: Vec<Watched<Kind>>,
     topics: Vec<Watched<Wanting>>,
+    /// What is not told, but stays wished for.
+    _unanswered: Vec<Wanting>,
     changes: watch::Receiver<u64>,
     /// When its token is over; what comes later needs another one.
     over: Option<Instant>,
@@ -125,16 +127,18 @@ impl Gateway {
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
         let members = Arc::clone(call.members());
-        let own = members.iter().filter(|shelf| shelf.is_private());
-        let listeners: Vec<Listener> = own.map(Shelf::listen).collect();
         let flags = self.tells(&call).await;
         let lists: Vec<Kind> =
             wanted.lists.iter().copied().filter(|kind| flags.lists.contains(kind)).collect();
         let wishes = self.wishes(&call, wanted, flags.updates).await?;
-        let wishes = self.confirmed(&members, wishes).await;
+        // After the wishes, so that a stream that is opened for this listener is opened with them.
+        let own = members.iter().filter(|shelf| shelf.is_private());
+        let listeners: Vec<Listener> = own.map(Shelf::listen).collect();
+        let (wishes, unanswered) = self.confirmed(&members, wishes).await;
         let mut subscription = Subscription {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
             topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
+            _unanswered: unanswered,
             id,
             over: call.principal.time_left().map(|left| Instant::now() + left),
             caller: Caller {
@@ -186,10 +190,10 @@ impl Gateway {
 
     /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
     /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
-    async fn confirmed(&self, shelves: &[Arc<Shelf>], wishes: Vec<Wanting>) -> Vec<Wanting> {
+    async fn confirmed(&self, shelves: &[Arc<Shelf>], wishes: Vec<Wanting>) -> (Vec<Wanting>, Vec<Wanting>) {
         let up = shelves.iter().filter(|shelf| shelf.known_peer().is_some());
         join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
-        wishes.into_iter().filter(|want| want.wish.is_agreed()).collect()
+        wishes.into_iter().partition(|want| want.wish.is_agreed())
     }
 }
 
