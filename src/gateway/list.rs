@@ -16,6 +16,7 @@ use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
 use crate::protocol::meta;
 use crate::protocol::method::Kind;
+use crate::protocol::version::Era;
 
 /// `_meta` key that names servers whose items are missing.
 const MISSING: &str = "dev.gatehouse/missing";
@@ -37,7 +38,7 @@ impl Gateway {
         let found = join_all(asked).await;
         let known: Vec<Option<Arc<Published>>> = found.iter().map(Found::published).collect();
         let view = view::view(snapshot, endpoint, kind, &known, &self.metrics);
-        let list = endpoint.sheets.of(&view, kind, &call.rights);
+        let list = endpoint.sheets.of(&view, kind, &call.rights, call.client.revision);
         let missing: Vec<&str> = endpoint
             .members
             .iter()
@@ -51,7 +52,11 @@ impl Gateway {
             tracing::warn!(?missing, kind = kind.as_str(), "list without some servers");
         }
         let page = self.page(call, kind, &list)?;
-        Ok(write(kind, list.slice(page.items), page.next, (hints, &missing), &snapshot.server_info))
+        let items = list.slice(page.items);
+        if call.client.era == Era::Legacy {
+            return Ok(write_legacy(kind, items, page.next, &missing));
+        }
+        Ok(write(kind, items, page.next, (hints, &missing), &snapshot.server_info))
     }
 }
 
@@ -111,13 +116,32 @@ fn write(
         kind.result_key()
     ));
     parts.push(items);
-    let next = next.map(|next| format!(",\"nextCursor\":{}", json_string(&next))).unwrap_or_default();
-    parts.push(format!("]{next},\"_meta\":{{\"{}\":", meta::SERVER_INFO));
+    parts.push(format!("]{},\"_meta\":{{\"{}\":", cursor(next), meta::SERVER_INFO));
     parts.push(server_info.clone());
     if !missing.is_empty() {
-        let names: Vec<String> = missing.iter().map(|name| json_string(name)).collect();
-        parts.push(format!(",\"{MISSING}\":[{}]", names.join(",")));
+        parts.push(format!(",\"{MISSING}\":[{}]", names(missing)));
     }
     parts.push(Bytes::from_static(b"}}"));
     parts
+}
+
+/// The same for legacy clients, whose lists have no hints (G-81).
+fn write_legacy(kind: Kind, items: Bytes, next: Option<String>, missing: &[&str]) -> Parts {
+    let mut parts = Parts::new();
+    parts.push(format!("{{\"{}\":[", kind.result_key()));
+    parts.push(items);
+    parts.push(format!("]{}", cursor(next)));
+    if !missing.is_empty() {
+        parts.push(format!(",\"_meta\":{{\"{MISSING}\":[{}]}}", names(missing)));
+    }
+    parts.push(Bytes::from_static(b"}"));
+    parts
+}
+
+fn cursor(next: Option<String>) -> String {
+    next.map(|next| format!(",\"nextCursor\":{}", json_string(&next))).unwrap_or_default()
+}
+
+fn names(missing: &[&str]) -> String {
+    missing.iter().map(|name| json_string(name)).collect::<Vec<_>>().join(",")
 }

@@ -6,11 +6,12 @@ use super::endpoint::{Arrival, refuse};
 use super::error::Refusal;
 use super::{Door, Response};
 use crate::gateway::{Call, Client};
+use crate::protocol::envelope::Envelope;
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};
 use crate::protocol::method::Method;
 use crate::protocol::object::{Object, Span, string};
-use crate::protocol::version::{Era, MODERN};
+use crate::protocol::version::{Era, MODERN, Revision};
 
 /// The call, or the answer that refuses it. Boxed: a response is large and refusals are rare.
 pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>> {
@@ -67,10 +68,11 @@ fn check(door: &Door, arrival: &Arrival) -> Result<(Method, Client), Refusal> {
     let known = known.ok_or_else(Refusal::method)?;
     let client = Client {
         era: Era::Modern,
+        revision: Revision::V20260728,
         session: None,
         capabilities,
         log_level: log_level(text, meta)?,
-        progress_token: progress_token(arrival, meta)?,
+        progress_token: progress_token(&arrival.envelope, meta)?,
     };
     Ok((known, client))
 }
@@ -117,12 +119,12 @@ fn log_level(text: &str, meta: &Meta) -> Result<Option<usize>, Refusal> {
 }
 
 /// M-50: a string or an integer.
-fn progress_token(arrival: &Arrival, meta: &Meta) -> Result<Option<bytes::Bytes>, Refusal> {
+pub(super) fn progress_token(envelope: &Envelope, meta: &Meta) -> Result<Option<bytes::Bytes>, Refusal> {
     let Some(span) = meta.progress_token else { return Ok(None) };
-    let raw = span.of(arrival.envelope.text());
+    let raw = span.of(envelope.text());
     let number = raw.strip_prefix('-').unwrap_or(raw).bytes().all(|b| b.is_ascii_digit());
     if !number && !raw.starts_with('"') {
         return Err(Refusal::meta("the progress token must be a string or an integer"));
     }
-    Ok(Some(arrival.envelope.body().slice(span.range())))
+    Ok(Some(envelope.body().slice(span.range())))
 }

@@ -11,6 +11,7 @@ pub mod method;
 pub mod number;
 pub mod object;
 mod scan;
+pub mod shape;
 pub mod sse;
 pub mod version;
 

@@ -33,6 +33,7 @@ pub struct Metrics {
     header_rejections: IntCounterVec,
     list_changed: IntCounterVec,
     listen_streams: IntGauge,
+    sessions: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
     audit_dropped: IntCounter,
@@ -140,6 +141,7 @@ impl Metrics {
                 &r,
                 IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
             )?,
+            sessions: register(&r, IntGauge::new("gatehouse_sessions", "Sessions of legacy clients")?)?,
             header_rejections: counter(
                 &r,
                 "gatehouse_header_rejections_total",
@@ -255,6 +257,11 @@ impl Metrics {
     /// Streams of changes that clients hold open.
     pub const fn listen_streams(&self) -> &IntGauge {
         &self.listen_streams
+    }
+
+    /// Sessions of legacy clients that are known here.
+    pub const fn sessions(&self) -> &IntGauge {
+        &self.sessions
     }
 
     /// A header that disagreed; `header` is method, name, param or version.
