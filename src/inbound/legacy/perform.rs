@@ -15,7 +15,7 @@ use crate::auth::Principal;
 use crate::config::Secret;
 use crate::gateway::{Call, Client, Endpoint, GatewayError, Outlet, Snapshot};
 use crate::inbound::Door;
-use crate::inbound::endpoint::{Arrival, note_legacy};
+use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::error::Refusal;
 use crate::inbound::modern::progress_token;
 use crate::inbound::respond::{NOTICES, start};
@@ -45,7 +45,7 @@ pub(super) struct Origin {
     /// Whether the client reads events.
     pub(super) events: bool,
     /// Memory of the body.
-    pub(super) held: Held,
+    _held: Held,
 }
 
 /// Members of `params` that would be read as what they are not: tasks of 2025-11-25 are not bridged, and only
@@ -53,28 +53,27 @@ pub(super) struct Origin {
 const NOT_THEIRS: [&str; 3] = ["task", "inputResponses", "requestState"];
 
 impl Origin {
-    /// The message of an arrival, and where it came from.
+    /// A request of a session.
     pub(super) fn of(
         door: &Arc<Door>,
         session: &Arc<Session>,
-        arrival: Arrival,
+        visitor: Visitor,
         events: bool,
         held: Held,
-    ) -> (Arc<Self>, Envelope) {
-        let origin = Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             door: Arc::clone(door),
             session: Arc::clone(session),
-            endpoint: arrival.endpoint,
-            snapshot: arrival.snapshot,
-            headers: arrival.headers,
-            principal: arrival.principal,
-            token: arrival.token,
-            request: arrival.request,
-            at: arrival.at,
+            endpoint: visitor.endpoint,
+            snapshot: visitor.snapshot,
+            headers: visitor.headers,
+            principal: visitor.principal,
+            token: visitor.token,
+            request: visitor.request,
+            at: visitor.at,
             events,
-            held,
-        };
-        (Arc::new(origin), arrival.envelope)
+            _held: held,
+        })
     }
 
     pub(super) const fn limits(&self) -> Limits {
@@ -116,7 +115,7 @@ impl Origin {
         Final::failure((&self.door, &self.endpoint), method, id, error)
     }
 
-    fn note(&self, method: Option<Method>, outcome: Outcome) {
+    pub(super) fn note(&self, method: Option<Method>, outcome: Outcome) {
         note_legacy(&self.door, &self.principal, method, outcome);
     }
 }
@@ -157,7 +156,7 @@ async fn serve(
         origin.note(None, Outcome::BadRequest);
         return Ok(origin.failure(Method::Ping, id, &GatewayError::UnknownMethod));
     };
-    if envelope.params_malformed && !params_are_null(&envelope) {
+    if envelope.params_malformed && !envelope.params_null {
         origin.note(Some(method), Outcome::BadRequest);
         return Err(Refusal::rpc(StatusCode::OK, code::INVALID_PARAMS, "params must be an object"));
     }
@@ -249,10 +248,6 @@ pub(super) async fn converse(
             }
         }
     }
-}
-
-fn params_are_null(envelope: &Envelope) -> bool {
-    envelope.is_null("params")
 }
 
 /// The message without what is not a legacy client's to say.
