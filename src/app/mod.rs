@@ -17,7 +17,7 @@ use crate::catalogue::Catalogue;
 use crate::catalogue::shelf::Rules;
 use crate::config::{AuditFile, Config, Gateway as GatewayConfig};
 use crate::gateway::{Gateway, Snapshot};
-use crate::inbound::{self, Bounds, Door, Guard};
+use crate::inbound::{self, Bounds, Door, Guard, Sessions};
 use crate::net::{self, Budget, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
@@ -77,6 +77,7 @@ impl App {
             auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
             public: public_url(&config.gateway, listen)?.origin().ascii_serialization(),
             guard: guard(&config.gateway, listen)?,
+            sessions: Arc::new(Sessions::new(&config.gateway, &metrics)),
             bounds: bounds(&config.gateway),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),
@@ -93,6 +94,7 @@ impl App {
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
         let options = |stats| listen_options(&config.gateway, stats);
+        tasks.spawn("sessions", Arc::clone(&door.sessions).sweep());
         let service = inbound::service(Arc::new(door));
         let served = tasks
             .spawn("listener", net::serve(public, service, options(stats), tasks.clone(), drain.clone()));

@@ -17,26 +17,29 @@ use crate::protocol::version::{Era, MODERN, Revision};
 pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>> {
     let checked = check(door, &arrival);
     match checked {
-        Ok((method, client)) => Ok(Call {
-            method,
-            client,
-            rights: arrival.snapshot.rights(&arrival.endpoint, &arrival.principal),
-            request: arrival.request,
-            endpoint: arrival.endpoint,
-            snapshot: arrival.snapshot,
-            headers: arrival.headers,
-            principal: arrival.principal,
-            token: arrival.token,
-            arrived: arrival.at,
-            envelope: arrival.envelope,
-        }),
+        Ok((method, client)) => {
+            let Arrival { envelope, visitor } = arrival;
+            Ok(Call {
+                method,
+                client,
+                rights: visitor.snapshot.rights(&visitor.endpoint, &visitor.principal),
+                request: visitor.request,
+                endpoint: visitor.endpoint,
+                snapshot: visitor.snapshot,
+                headers: visitor.headers,
+                principal: visitor.principal,
+                token: visitor.token,
+                arrived: visitor.at,
+                envelope,
+            })
+        }
         Err(refusal) => Err(Box::new(refuse(door, &arrival, &refusal))),
     }
 }
 
 /// H-25, steps 1 to 7; the first that fails answers.
 fn check(door: &Door, arrival: &Arrival) -> Result<(Method, Client), Refusal> {
-    let (envelope, headers) = (&arrival.envelope, &arrival.headers);
+    let (envelope, headers) = (&arrival.envelope, &arrival.visitor.headers);
     let text = envelope.text();
     let meta = envelope.meta.as_ref().ok_or_else(|| Refusal::meta("params._meta is missing"))?;
     let version = meta.version(text);
@@ -91,7 +94,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 fn check_name(arrival: &Arrival, named: Option<Span>) -> Result<(), &'static str> {
     let text = arrival.envelope.text();
     let body = named.and_then(|span| string(span.of(text)));
-    let mut values = arrival.headers.get_all(header::NAME).iter();
+    let mut values = arrival.visitor.headers.get_all(header::NAME).iter();
     match (values.next(), values.next(), body) {
         (None, _, None) => Ok(()),
         (None, _, Some(_)) => Err("Mcp-Name is missing"),

@@ -109,7 +109,8 @@ impl Shaped<'_> {
         let text = self.text;
         let structured = object.position(text, "structuredContent")?;
         let dropped = structured.filter(|at| {
-            revision < Revision::V20250618 || !object.members[*at].value.of(text).trim_start().starts_with('{')
+            revision < Revision::V20250618
+                || !object.members[*at].value.of(text).trim_start().starts_with('{')
         });
         self.gone.extend(dropped);
         let copy = dropped.map(|at| text_block(object.members[at].value.of(text))).unwrap_or_default();
@@ -152,7 +153,9 @@ impl Shaped<'_> {
                 let name = member("title").or_else(|| member("name")).unwrap_or_default();
                 format!("{name}: {uri}")
             }
-            _ => format!("[content of type \"{kind}\" left out: this client's protocol revision does not have it]"),
+            _ => format!(
+                "[content of type \"{kind}\" left out: this client's protocol revision does not have it]"
+            ),
         };
         self.edits.replace(span, text_block(&said));
     }

@@ -31,6 +31,7 @@ mod grants;
 mod headers;
 mod hostile;
 mod isolation;
+mod legacy_door;
 mod legacy_http;
 mod links;
 mod lists;

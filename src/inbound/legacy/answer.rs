@@ -114,13 +114,7 @@ fn names_uri(data: Option<&str>) -> bool {
 }
 
 /// Waits for what there is to answer. The request runs on by itself, whatever becomes of this.
-pub(super) async fn answer(
-    door: &Door,
-    held: Use,
-    events: &Arc<Stream>,
-    accepts: Accepts,
-    until: Option<Instant>,
-) -> Response {
+pub(super) async fn answer(door: &Door, held: Use, events: &Arc<Stream>, accepts: Accepts) -> Response {
     if !accepts.events {
         events.mute();
     }
@@ -139,7 +133,7 @@ pub(super) async fn answer(
         News::Nothing => empty(StatusCode::ACCEPTED),
         News::Events => {
             held.session().keep(events);
-            let tail = Tail::new(Arc::clone(events), Some(0), held, door.bounds.keepalive, until);
+            let tail = Tail::new(Arc::clone(events), Some(0), held, door.bounds.keepalive, None);
             stream(StatusCode::OK, Body::Tail(Box::new(tail)))
         }
     }

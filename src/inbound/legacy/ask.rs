@@ -31,7 +31,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 
 const TOO_OFTEN: &str = "The server asked this client too many times. The call was given up.";
 const NOT_ABLE: &str = "The server asked this client for something it cannot do. The call was given up.";
-const REFUSED: &str = "The client did not answer what the server asked it for. The call was given up; it may have had effects.";
+const REFUSED: &str =
+    "The client did not answer what the server asked it for. The call was given up; it may have had effects.";
 const ODD: GatewayError = GatewayError::Internal("the server's questions are malformed");
 
 /// Why there is no result.

@@ -65,8 +65,7 @@ pub(super) async fn serve(origin: Arc<Origin>, held: Use, body: Bytes, accepts: 
 
 /// The messages of a batch, or why there are none.
 fn split(origin: &Origin, body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
-    let syntax =
-        || Refusal::rpc(StatusCode::BAD_REQUEST, code::PARSE_ERROR, "the body is not valid JSON");
+    let syntax = || Refusal::rpc(StatusCode::BAD_REQUEST, code::PARSE_ERROR, "the body is not valid JSON");
     if origin.session.revision != Revision::V20250326 {
         return Err(Refusal::invalid("this protocol revision has no batches"));
     }

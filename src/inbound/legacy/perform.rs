@@ -76,7 +76,7 @@ impl Origin {
         })
     }
 
-    pub(super) const fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> Limits {
         let bounds = &self.door.bounds;
         Limits { max_depth: bounds.max_depth, max_elements: bounds.max_elements }
     }

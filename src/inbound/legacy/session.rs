@@ -73,7 +73,7 @@ impl Session {
         let mut bytes = [0u8; 4];
         aws_lc_rs::rand::fill(&mut bytes).ok()?;
         Some(Self {
-            name: Arc::clone(&ticket.name),
+            name: ticket.name.as_str().into(),
             principal,
             revision,
             declared: Declared::read(&ticket.capabilities, revision),

@@ -320,7 +320,7 @@ impl Stream {
 }
 
 impl Inner {
-    const fn end(&self) -> u64 {
+    fn end(&self) -> u64 {
         self.first + self.events.len() as u64
     }
 

@@ -89,10 +89,10 @@ impl Sessions {
         principal: &Principal,
     ) -> Option<Arc<Session>> {
         let ticket = Ticket::open(sealer, path, id, principal)?;
-        if self.ended.contains_key(&ticket.name) {
+        if self.ended.contains_key(&*ticket.name) {
             return None;
         }
-        let known = self.lock().get(&principal.id).and_then(|own| own.get(&ticket.name)).map(Arc::clone);
+        let known = self.lock().get(&principal.id).and_then(|own| own.get(&*ticket.name)).map(Arc::clone);
         match known {
             Some(session) if self.is_over(&session, Instant::now()) => {
                 self.end(&session);

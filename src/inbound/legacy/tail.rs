@@ -15,7 +15,7 @@ use crate::protocol::sse;
 use crate::protocol::version::Revision;
 
 /// The reader of a stream; dropped with its connection, which ends nothing but the reading (G-35).
-pub(in crate::inbound) struct Tail {
+pub struct Tail {
     stream: Arc<Stream>,
     reader: u64,
     next: VecDeque<Bytes>,

@@ -1,7 +1,6 @@
 //! A session's id: a sealed ticket with all it takes to serve lists and calls, so that any replica with the keys can,
 //! also after a restart (G-20, G-21, G-26).
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand;
@@ -18,7 +17,7 @@ const LONGEST: usize = 16 * 1024;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Ticket {
     /// Random, hexadecimal: the session's name among servers and in logs.
-    pub(super) name: Arc<str>,
+    pub(super) name: String,
     /// The principal's id.
     principal: String,
     /// The negotiated revision.
@@ -42,7 +41,7 @@ impl Ticket {
         rand::fill(&mut bytes).ok()?;
         let issued = now();
         Some(Self {
-            name: hex(&bytes).into(),
+            name: hex(&bytes),
             principal: principal.id.to_string(),
             revision: revision.as_str().to_owned(),
             capabilities,

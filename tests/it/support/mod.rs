@@ -12,6 +12,7 @@ pub(crate) mod http2;
 pub(crate) mod id_server;
 pub(crate) mod inside;
 pub(crate) mod json;
+pub(crate) mod legacy;
 pub(crate) mod measure;
 pub(crate) mod request;
 pub(crate) mod server;
