@@ -30,6 +30,8 @@ use crate::telemetry::Outcome;
 const MOST_TOPICS: usize = 256;
 /// All lists: legacy clients are told of what was declared, without asking (S-54).
 const LISTS: &str = r#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
+/// How often a server is asked for its updates of one resource.
+const TRIES: usize = 10;
 /// Bounds of messages that we write ourselves.
 const OWN: Limits = Limits { max_depth: 64, max_elements: 1 << 20 };
 const OURS: GatewayError = GatewayError::Internal("the gateway failed on this request");
@@ -149,17 +151,21 @@ pub(super) async fn subscribe(origin: &Arc<Origin>, envelope: Envelope, id: &Id)
     if let Err(error) = tellable {
         return refused(&error);
     }
-    let token = CancellationToken::new();
-    let guard = token.clone().drop_guard();
-    match follow(origin, &uri, token).await {
-        Some(Ok(true)) => {
-            reserved.keep();
-            origin.session.subscribe(&uri, guard);
-            Final::result(id, "{}")
+    // The core does not wait long for a server's word (S-33); whoever subscribes may.
+    for _ in 0..TRIES {
+        let token = CancellationToken::new();
+        let guard = token.clone().drop_guard();
+        match follow(origin, &uri, token).await {
+            Some(Ok(true)) => {
+                reserved.keep();
+                origin.session.subscribe(&uri, guard);
+                return Final::result(id, "{}");
+            }
+            Some(Err(error)) => return failure(&error),
+            _ => {}
         }
-        Some(Err(error)) => failure(&error),
-        _ => failure(&GatewayError::Internal("the server of this resource did not confirm the subscription")),
     }
+    failure(&GatewayError::Internal("the server of this resource did not confirm the subscription"))
 }
 
 /// Listens for one resource in the background. Whether that is agreed; `None`: it ended before that was known.
