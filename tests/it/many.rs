@@ -15,7 +15,8 @@ const EACH: usize = 20;
 /// Calls that the server behind us has at a time.
 const HELD: usize = 100;
 
-const LIMITS: &str = "max_concurrency = 100\nqueue = 2000\ntimeout = \"120s\"";
+// Nothing here is to depend on speed: a call that gave up waiting for a connection would leave a batch unfilled.
+const LIMITS: &str = "max_concurrency = 100\nqueue = 2000\ntimeout = \"120s\"\nconnect_timeout = \"60s\"";
 
 async fn gateway() -> (Server, Gateway) {
     let server = Server::modern("s", Offer::tools(&["t"])).await;
