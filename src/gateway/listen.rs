@@ -146,28 +146,6 @@ impl Gateway {
         Ok(end)
     }
 
-    /// Whether updates of a resource can be told to this caller: somebody owns it, tells of it, and the caller may
-    /// ask for it.
-    pub async fn tellable(&self, call: &Call, uri: &str) -> Result<(), GatewayError> {
-        if !self.tells(call).await.updates {
-            return Err(GatewayError::UnknownMethod);
-        }
-        let shelf = self.owner(call, uri).await?;
-        match call.snapshot.decide_uri(&call.rights, &shelf, uri) {
-            Decision::Allowed { .. } => {}
-            Decision::NeedsScopes { grant } => {
-                return Err(GatewayError::Scope(call.snapshot.policy.scopes(grant).to_vec()));
-            }
-            Decision::Hidden => return Err(GatewayError::UnknownResource(uri.to_owned())),
-        }
-        match shelf.server.known_peer() {
-            Some(peer) if !peer.offer.tells_updates() => {
-                Err(GatewayError::InvalidParams("the server of this resource tells no updates"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// What opens a stream is recorded like any request; that it goes on is a gauge.
     async fn opened(&self, call: Call, outlet: &Outlet) -> Result<(Subscription, Parts), GatewayError> {
         let record = Record::open(self, &call);

@@ -5,11 +5,9 @@ use serde_json::json;
 
 use crate::support::exchange::{Answer, Seen};
 use crate::support::gateway::{Gateway, Setup};
-use crate::support::request::{Mcp, Request, VERSION, call, mcp};
+use crate::support::request::{Mcp, Request, call, mcp};
 use crate::support::server::{Offer, Server};
-use crate::support::table::{
-    HEADER, INVALID, METHOD, OTHER_VERSION, PARAMS, PARSE, RESULT, Row, bare, judge, row,
-};
+use crate::support::table::{HEADER, INVALID, METHOD, PARAMS, PARSE, RESULT, Row, bare, judge, row};
 use crate::support::{json as text, within};
 
 async fn one_server() -> (Server, Gateway) {

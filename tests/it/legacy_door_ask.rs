@@ -285,7 +285,7 @@ async fn f_043_a_question_is_its_sessions_own() {
     answered(&gateway, &one, &second, json!({"action": "accept", "content": {"n": "stolen"}})).await;
     answered(&gateway, &two, &second, json!({"action": "accept", "content": {"n": "two"}})).await;
     assert!(result(&mut other).await["content"][0]["text"].as_str().unwrap().contains("two"));
-    drop(events);
+    drop((events, other));
     gateway.metric_becomes("gatehouse_connections", &[], 0.0).await;
     answered(&gateway, &one, &first, json!({"action": "accept", "content": {"n": "one"}})).await;
     let mut again = one.stream(&gateway, one.resume(&place)).await;

@@ -132,7 +132,7 @@ async fn g_25_the_one_idle_for_longest_makes_room() {
 async fn tortured(gateway: std::net::SocketAddr, number: usize) -> String {
     let hello = client::send(gateway, initialize("2025-06-18", "{}")).await;
     let session = Session::of(&hello, Vec::new());
-    if number % 3 != 0 {
+    if !number.is_multiple_of(3) {
         let reply = client::send(gateway, session.notification("notifications/initialized", "{}")).await;
         assert_eq!(reply.status(), 202);
     }

@@ -1,17 +1,17 @@
 //! Streams of legacy sessions: a disconnect is no cancel, what was lost is taken up again, `notifications/cancelled`
-//! cancels exactly one request, what is told apart from requests is told once (G-31..G-38, G-75, S-50..S-55).
+//! cancels exactly one request, what is told apart from requests is told once (G-32..G-38, G-75, S-50..S-55).
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::support::client::{self, Reply};
 use crate::support::exchange::Exchange;
 use crate::support::feed::{Feed, TELLS, declare, names};
 use crate::support::gateway::{Gateway, Setup};
-use crate::support::legacy::{Session, event, id_of, text};
+use crate::support::legacy::{Session, event, id_of};
 use crate::support::request::Request;
 use crate::support::server::{Held, Offer, Server};
-use crate::support::table::{INVALID, METHOD, RESULT};
+use crate::support::table::RESULT;
 use crate::support::{eventually, json};
 
 const RESULT_TEXT: &str = r#"{"resultType":"complete","content":[{"type":"text","text":"done"}]}"#;
@@ -167,77 +167,6 @@ async fn g_24_delete_cancels_what_runs() {
     gateway.stop().await;
 }
 
-/// Covers: G-31, F-088: batches where the revision has them: each message by itself, in either form; not elsewhere.
-#[tokio::test(flavor = "multi_thread")]
-async fn g_31_batches_are_of_2025_03_26() {
-    let (_server, gateway) = one().await;
-    let session = Session::open(&gateway, "2025-03-26", "{}").await;
-    let batch = |messages: &[String]| session.on(Request::post(format!(" [{}]", messages.join(" ,"))));
-    let mixed = [
-        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#.to_owned(),
-        text("1", "ping", "{}"),
-        text("\"1\"", "tools/call", r#"{"name":"s_t","arguments":{"a":1.0}}"#),
-        text("2", "x/y", "{}"),
-        text("3", "initialize", r#"{"protocolVersion":"2025-03-26","capabilities":{}}"#),
-        r#"{"jsonrpc":"2.0","id":7,"result":{}}"#.to_owned(),
-        r#"{"jsonrpc":"1.0","id":4,"method":"ping"}"#.to_owned(),
-        "7".to_owned(),
-    ];
-    let expected = [("1", 0), ("\"1\"", 0), ("2", METHOD), ("3", INVALID), ("4", INVALID), ("", INVALID)];
-    for accept in ["application/json, text/event-stream", "application/json", "text/event-stream"] {
-        let reply = gateway.send(batch(&mixed).set("Accept", accept)).await;
-        assert_eq!((reply.status(), reply.is_events()), (200, accept.contains("event")), "{reply:?}");
-        let messages: Vec<Value> = if reply.is_events() {
-            reply.texts().iter().map(|text| json::value(text)).collect()
-        } else {
-            serde_json::from_slice(&reply.body).unwrap()
-        };
-        assert_eq!(messages.len(), expected.len(), "{reply:?}");
-        for (id, code) in expected {
-            let id = if id.is_empty() { Value::Null } else { json::value(id) };
-            let message = messages
-                .iter()
-                .find(|message| message["id"] == id)
-                .unwrap_or_else(|| panic!("{id} in {reply:?}"));
-            assert_eq!(message["error"]["code"].as_i64().unwrap_or(0), code, "{message}");
-        }
-    }
-    let notes = [mixed[0].clone(), mixed[5].clone()];
-    assert_eq!(gateway.send(batch(&notes)).await.verdict(), (202, None));
-    let many: Vec<String> = (0..51).map(|id| text(&id.to_string(), "ping", "{}")).collect();
-    assert_eq!(gateway.send(batch(&many)).await.verdict(), (400, Some(INVALID)));
-    assert_eq!(gateway.send(batch(&many[..50])).await.texts().len(), 50);
-    assert_eq!(gateway.send(batch(&[])).await.verdict(), (400, Some(INVALID)));
-    assert_eq!(gateway.send(session.on(Request::post("[{]"))).await.verdict(), (400, Some(-32700)));
-    for version in ["2025-06-18", "2025-11-25"] {
-        let later = Session::open(&gateway, version, "{}").await;
-        let reply = gateway.send(later.on(Request::post(format!("[{}]", many[0])))).await;
-        assert_eq!(reply.verdict(), (400, Some(INVALID)), "{version}");
-    }
-    gateway.stop().await;
-}
-
-/// Covers: G-31, G-75: a cancel in a batch is for a request before it.
-#[tokio::test(flavor = "multi_thread")]
-async fn g_31_a_batch_cancels_its_own() {
-    let (server, gateway) = one().await;
-    let _held = server.hold("tools/call");
-    let session = Session::open(&gateway, "2025-03-26", "{}").await;
-    let messages = [
-        text("5", "tools/call", r#"{"name":"s_t"}"#),
-        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#.to_owned(),
-        text("6", "ping", "{}"),
-    ];
-    for accept in ["application/json, text/event-stream", "application/json"] {
-        let request = session.on(Request::post(format!("[{}]", messages.join(",")))).set("Accept", accept);
-        let reply = gateway.send(request).await;
-        assert_eq!(reply.text().matches("\"result\":{}").count(), 1, "{reply:?}");
-        assert!(!reply.text().contains("\"id\":5"), "{reply:?}");
-    }
-    gateway.metric_becomes("gatehouse_inflight", &[], 0.0).await;
-    gateway.stop().await;
-}
-
 /// A server that tells of everything, and a gateway that knows its lists.
 async fn told() -> (Server, Held, Gateway, Feed) {
     let server = Server::modern("s", changing("zero")).await;
@@ -306,7 +235,7 @@ async fn s_50_a_change_is_told_on_one_stream() {
 /// Covers: S-55, S-54, S-02, M-42: single resources: told to the session that subscribed, until it unsubscribes.
 #[tokio::test(flavor = "multi_thread")]
 async fn s_55_resources_are_subscribed_by_session() {
-    let (server, mut feeds, gateway, feed) = told().await;
+    let (server, _feeds, gateway, _feed) = told().await;
     server.on("subscriptions/listen", |seen| {
         let (exchange, answer) = Exchange::new(seen.clone());
         let feed = Feed::accept(exchange);
@@ -361,9 +290,6 @@ async fn s_55_resources_are_subscribed_by_session() {
         0.0,
         "sessions are bounded by themselves"
     );
-    drop(feed);
-    drop(feeds.is_empty());
-    let _ = &mut feeds;
     gateway.stop().await;
 }
 

@@ -33,6 +33,7 @@ mod hostile;
 mod isolation;
 mod legacy_door;
 mod legacy_door_ask;
+mod legacy_door_batch;
 mod legacy_door_many;
 mod legacy_door_streams;
 mod legacy_http;
