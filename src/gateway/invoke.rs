@@ -25,7 +25,6 @@ use crate::protocol::items::json_string;
 use crate::protocol::meta::LEVELS;
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, Span, string};
-use crate::protocol::version::Era;
 use crate::telemetry::Outcome;
 
 /// One request prepared for one server.
@@ -76,8 +75,8 @@ impl Gateway {
     ) -> Result<Parts, GatewayError> {
         let kind = invoked(call);
         record.routed(&route.shelf.server.name, Some(&route));
-        // Headers that mirror arguments came with the modern revision; before it they mean nothing (F-082).
-        if kind == Kind::Tools && call.client.era == Era::Modern {
+        // For who does not mirror arguments, headers that look like it mean nothing (F-082).
+        if kind == Kind::Tools && call.client.revision.mirrors_arguments() {
             route = self.checked(call, route, record).await.inspect_err(|error| {
                 if matches!(error, GatewayError::ParamHeader(_)) {
                     self.metrics.header_rejection("param");

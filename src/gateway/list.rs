@@ -16,7 +16,6 @@ use crate::protocol::edit::Parts;
 use crate::protocol::items::json_string;
 use crate::protocol::meta;
 use crate::protocol::method::Kind;
-use crate::protocol::version::Era;
 
 /// `_meta` key that names servers whose items are missing.
 const MISSING: &str = "dev.gatehouse/missing";
@@ -53,8 +52,8 @@ impl Gateway {
         }
         let page = self.page(call, kind, &list)?;
         let items = list.slice(page.items);
-        if call.client.era == Era::Legacy {
-            return Ok(write_legacy(kind, items, page.next, &missing));
+        if !call.client.revision.has_hints() {
+            return Ok(write_plain(kind, items, page.next, &missing));
         }
         Ok(write(kind, items, page.next, (hints, &missing), &snapshot.server_info))
     }
@@ -125,8 +124,8 @@ fn write(
     parts
 }
 
-/// The same for legacy clients, whose lists have no hints (G-81).
-fn write_legacy(kind: Kind, items: Bytes, next: Option<String>, missing: &[&str]) -> Parts {
+/// The same for clients whose lists have no hints (G-81).
+fn write_plain(kind: Kind, items: Bytes, next: Option<String>, missing: &[&str]) -> Parts {
     let mut parts = Parts::new();
     parts.push(format!("{{\"{}\":[", kind.result_key()));
     parts.push(items);

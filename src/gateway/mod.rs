@@ -84,8 +84,11 @@ pub struct Client {
     pub session: Option<Arc<str>>,
     /// Its capabilities, a JSON object.
     pub capabilities: String,
-    /// The least severe log level it wants, as a rank.
+    /// The least severe log level it wants, as a rank: servers are asked for it.
     pub log_level: Option<usize>,
+    /// The least severe one that it is told of, if of any: who never set a level may get what servers send of
+    /// themselves (G-15, M-60).
+    pub hears: Option<usize>,
     /// The progress token, as JSON text.
     pub progress_token: Option<Bytes>,
 }

@@ -16,7 +16,6 @@ use crate::protocol::message::{self, Received, RpcError};
 use crate::protocol::meta::{SERVER_INFO, TASKS, level_rank};
 use crate::protocol::method::Method;
 use crate::protocol::object::{Object, ObjectError, Span, array, string};
-use crate::protocol::version::Era;
 use crate::seal::Sealer;
 use crate::telemetry::Outcome;
 
@@ -76,12 +75,7 @@ impl Relay<'_> {
 
     /// A log message at or above the level asked for, its logger prefixed (M-60, M-63).
     pub(super) fn log(&self, message: &Received, params: &Object) -> Option<Parts> {
-        let wanted = match (self.call.client.log_level, self.call.client.era) {
-            (Some(level), _) => level,
-            // Who never set a level gets what the server sends of itself (G-15).
-            (None, Era::Legacy) => 0,
-            (None, Era::Modern) => return None,
-        };
+        let wanted = self.call.client.hears?;
         let text = message.text();
         let level = params.get(text, "level").ok()?.and_then(|span| string(span.of(text)))?;
         if level_rank(&level)? < wanted {

@@ -69,12 +69,14 @@ fn check(door: &Door, arrival: &Arrival) -> Result<(Method, Client), Refusal> {
         check_name(arrival, named).map_err(|message| mismatch("name", message))?;
     }
     let known = known.ok_or_else(Refusal::method)?;
+    let log_level = log_level(text, meta)?;
     let client = Client {
         era: Era::Modern,
         revision: Revision::V20260728,
         session: None,
         capabilities,
-        log_level: log_level(text, meta)?,
+        log_level,
+        hears: log_level,
         progress_token: progress_token(&arrival.envelope, meta)?,
     };
     Ok((known, client))

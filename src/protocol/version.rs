@@ -64,6 +64,16 @@ impl Revision {
         }
     }
 
+    /// Whether its results say how long and for whom they hold.
+    pub const fn has_hints(self) -> bool {
+        matches!(self, Self::V20260728)
+    }
+
+    /// Whether its requests mirror arguments in headers.
+    pub const fn mirrors_arguments(self) -> bool {
+        matches!(self, Self::V20260728)
+    }
+
     /// The legacy revision of this date, if it is served.
     pub fn legacy(date: &str) -> Option<Self> {
         Self::LEGACY.into_iter().find(|revision| revision.as_str() == date)

@@ -70,7 +70,7 @@ fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
     }
     let token = CancellationToken::new();
     session.watch(token.clone().drop_guard());
-    let (origin, events) = (Arc::clone(origin), Arc::clone(events));
+    let (origin, events) = (origin.lasting(), Arc::clone(events));
     let tasks = origin.door.tasks.clone();
     tasks.spawn("session watch", async move {
         let told = told(&origin, Method::Listen, LISTS, |said| put(&events, &said));
@@ -177,7 +177,7 @@ async fn follow(
     let (sender, agreed) = oneshot::channel();
     let mut sender = Some(sender);
     let filter = format!("{{\"resourceSubscriptions\":[{}]}}", json_string(uri));
-    let (origin, uri) = (Arc::clone(origin), uri.to_owned());
+    let (origin, uri) = (origin.lasting(), uri.to_owned());
     let tasks = origin.door.tasks.clone();
     tasks.spawn("session subscription", async move {
         let ended = {

@@ -99,6 +99,7 @@ fn call(visitor: Visitor, envelope: Envelope, revision: Revision, capabilities: 
             session: None,
             capabilities,
             log_level: None,
+            hears: None,
             progress_token: None,
         },
         rights: visitor.snapshot.rights(&visitor.endpoint, &visitor.principal),

@@ -76,6 +76,23 @@ impl Origin {
         })
     }
 
+    /// The same for what outlasts the request: without its headers and the memory of its body.
+    pub(super) fn lasting(&self) -> Arc<Self> {
+        Arc::new(Self {
+            door: Arc::clone(&self.door),
+            session: Arc::clone(&self.session),
+            endpoint: Arc::clone(&self.endpoint),
+            snapshot: Arc::clone(&self.snapshot),
+            headers: HeaderMap::new(),
+            principal: Arc::clone(&self.principal),
+            token: self.token.clone(),
+            request: self.request,
+            at: self.at,
+            events: true,
+            _held: self.door.budget.hold(),
+        })
+    }
+
     pub(super) fn limits(&self) -> Limits {
         let bounds = &self.door.bounds;
         Limits { max_depth: bounds.max_depth, max_elements: bounds.max_elements }
@@ -97,6 +114,7 @@ impl Origin {
                 session: Some(Arc::clone(&self.session.name)),
                 capabilities: if self.events { declared.text.clone() } else { declared.mute.clone() },
                 log_level: self.session.level(),
+                hears: Some(self.session.level().unwrap_or(0)),
                 progress_token,
             },
             rights: self.snapshot.rights(&self.endpoint, &self.principal),

@@ -326,3 +326,6 @@ impl Drop for Running {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

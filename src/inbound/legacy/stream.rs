@@ -359,3 +359,6 @@ pub(super) fn place(event: &str) -> Option<(&str, u64)> {
     let (tag, number) = event.rsplit_once('-')?;
     Some((tag, number.parse().ok()?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,3 +1,5 @@
+//! Questions: what fits whom, in whose words.
+
 use super::Questions;
 use crate::inbound::legacy::declared::Declared;
 use crate::protocol::version::Revision::{V20250618, V20251125};
