@@ -76,6 +76,16 @@ impl Principal {
         }
     }
 
+    /// The authorization context: who it is, by which client and with which scopes. Other tokens of the same context
+    /// are the same to whom they are shown (L-22).
+    pub fn authorization(&self) -> Arc<str> {
+        let client = self.client.as_deref().unwrap_or_default();
+        let words = [client].into_iter().chain(self.scopes.iter().map(String::as_str));
+        // Lengths before them, so that no two lists are one text.
+        let text: String = words.map(|word| format!("{} {word}", word.len())).collect();
+        Arc::from(format!("{}/{}", self.id, URL_SAFE_NO_PAD.encode(super::sha256(&[text.as_bytes()]))))
+    }
+
     /// Whether nobody asked who it is.
     pub fn is_anonymous(&self) -> bool {
         *self.id == *"anonymous"

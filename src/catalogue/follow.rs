@@ -82,7 +82,7 @@ async fn attend(shelf: &Arc<Shelf>, behind: &mut Behind) -> End {
     let (filter, wishes) = shelf.watch.filter(server);
     let opened = match filter == Filter::default() {
         true => Err(NoListen::NotOffered),
-        false => server.listen(&filter).await,
+        false => server.listen(None, &filter).await,
     };
     match opened {
         Ok(listen) => {
@@ -195,7 +195,7 @@ async fn change(
     wanted: &Filter,
 ) -> Result<Option<Listen>, Option<Duration>> {
     if !listen.subscribes_singly() {
-        return match shelf.server.listen(wanted).await {
+        return match shelf.server.listen(None, wanted).await {
             Ok(next) => Ok(Some(std::mem::replace(listen, next))),
             Err(_) => Err(listen.retry),
         };

@@ -160,6 +160,8 @@ pub struct Server {
     pub target: Target,
     /// `protocol`
     pub protocol: Protocol,
+    /// `session_scope`
+    pub session_scope: SessionScope,
     /// `required`: gates readiness at start.
     pub required: bool,
     /// `timeout`: of silence; progress resets it.
@@ -300,6 +302,19 @@ pub enum Protocol {
     Modern,
     /// `initialize` at once.
     Legacy,
+}
+
+/// `session_scope`: who shares a session of a server of the older revisions, or a process (design §7, G-49).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionScope {
+    /// HTTP: as `session`. A child process is one for all.
+    Auto,
+    /// Each session of a client has its own; clients of the current revision, which have none, as `principal`.
+    Session,
+    /// Each caller has its own.
+    Principal,
+    /// All share one: for servers that keep nothing of one caller that another must not meet.
+    Shared,
 }
 
 /// `allow` and `deny` globs over native names (URIs for resources); deny wins.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytestring::ByteString;
 use tokio::time::Instant;
 
-use super::along::{forwarded, join, on_behalf, relayable, trace};
+use super::along::{context, forwarded, join, relayable, trace};
 use super::error::{failure_outcome, sentence};
 use super::read::keep;
 use super::record::Record;
@@ -182,14 +182,14 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            caller: bound.server.credentials.is_per_user().then(|| Arc::new(on_behalf(call))),
+            context: None,
         })
     }
 
     /// Sends the request and brings back its answer, notices on the way.
     pub(super) async fn converse(
         &self,
-        errand: Errand<'_>,
+        mut errand: Errand<'_>,
         bound: &Bound<'_>,
         outlet: &Outlet,
         record: &mut Record,
@@ -197,6 +197,7 @@ impl Gateway {
         let call = bound.call;
         let (sealer, tasks) = (&self.sealer, self.task_seal(call));
         let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
+        errand.request.context = context(call, errand.server);
         let mut last_progress = None;
         let asked = Instant::now();
         let sent = errand.server.call(&errand.request, errand.timeout).await;

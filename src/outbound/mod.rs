@@ -7,19 +7,24 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 mod attend;
+pub mod context;
 pub mod credentials;
 pub mod error;
 pub mod exchange;
+pub mod keep;
 pub mod legacy;
 pub mod link;
 pub mod listen;
 pub mod modern;
 pub mod offer;
+pub mod place;
+pub mod places;
 pub mod probe;
 pub mod request;
 pub mod server;
 pub mod wire;
 
+pub use context::{Asks, Context};
 pub use credentials::OnBehalf;
 pub use error::{Failure, OutboundError};
 pub use exchange::{Exchange, Message};
@@ -35,8 +40,9 @@ use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 use credentials::Credential;
 use link::http::HttpLink;
-use link::stdio::{StdioLink, StdioOptions};
-use server::{Shared, Transport};
+use link::stdio::StdioOptions;
+use places::Origin;
+use server::Shared;
 
 /// Every configured server, in file order.
 #[derive(Debug)]
@@ -85,6 +91,11 @@ impl Servers {
         self.list.load_full()
     }
 
+    /// A client's session ended: what servers keep for it ends as well (G-24).
+    pub fn end_session(&self, session: &str) {
+        self.list.load().iter().for_each(|server| server.end_session(session));
+    }
+
     /// Ends every session and process.
     pub async fn stop(&self) {
         let servers = self.list.swap(Arc::default());
@@ -93,7 +104,7 @@ impl Servers {
 
     fn build(&self, server: &ServerConfig, config: &Config) -> Result<Server, OutboundError> {
         let failed = |failure| OutboundError::new(server.name.as_str().into(), failure, false);
-        let transport = match &server.target {
+        let origin = match &server.target {
             Target::Http { url, proxy, ca_file } => {
                 let options = ClientOptions {
                     reach: crate::net::Reach::Any,
@@ -112,16 +123,16 @@ impl Servers {
                 let credential = Credential::new(&name, url, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
                 let link = HttpLink::new(client, url, credential, budget, server.max_result);
-                Transport::Http(Box::new(link.map_err(failed)?))
+                Origin::Http(Arc::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {
                     state_dir: config.gateway.state_dir.clone(),
                     ..StdioOptions::new(server.name.clone(), server.max_result)
                 };
-                Transport::Stdio(StdioLink::new(command.clone(), options, self.shared.tasks.clone()))
+                Origin::Stdio(Box::new(command.clone()), options)
             }
         };
-        Ok(Server::new(server.clone(), transport, &self.shared))
+        Ok(Server::new(server.clone(), origin, &self.shared))
     }
 }

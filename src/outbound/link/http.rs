@@ -88,12 +88,8 @@ impl HttpLink {
         Ok(Self { client, uri, headers, credential, budget, max_result })
     }
 
-    /// Sends one message of the gateway's own. The error says whether the server may have seen it.
-    pub async fn post(&self, extra: HeaderMap, body: Parts) -> Result<Answer, (Failure, bool)> {
-        self.post_for(None, extra, body).await
-    }
-
-    /// Sends one message for a caller, who matters where each is presented as himself.
+    /// Sends one message for a caller, who matters where each is presented as himself; `None`: it is the gateway's
+    /// own. The error says whether the server may have seen it.
     pub async fn post_for(
         &self,
         caller: Option<&OnBehalf>,
@@ -104,14 +100,22 @@ impl HttpLink {
     }
 
     /// Opens a stream of what the server says outside of calls (G-43).
-    pub async fn get(&self, extra: HeaderMap) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::GET, extra, body: Parts::new() }, None).await
+    pub async fn get_for(
+        &self,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+    ) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Letter { method: Method::GET, extra, body: Parts::new() }, caller).await
     }
 
     /// Ends a session (G-46).
-    pub async fn delete(&self, extra: HeaderMap) -> Result<StatusCode, (Failure, bool)> {
+    pub async fn delete_for(
+        &self,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+    ) -> Result<StatusCode, (Failure, bool)> {
         let letter = Letter { method: Method::DELETE, extra, body: Parts::new() };
-        Ok(self.exchange(letter, None).await?.status)
+        Ok(self.exchange(letter, caller).await?.status)
     }
 
     async fn exchange(&self, letter: Letter, caller: Option<&OnBehalf>) -> Result<Answer, (Failure, bool)> {
