@@ -77,7 +77,7 @@ impl App {
             auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
             public: public_url(&config.gateway, listen)?.origin().ascii_serialization(),
             guard: guard(&config.gateway, listen)?,
-            sessions: Arc::new(Sessions::new(&config.gateway, &metrics)),
+            sessions: Arc::new(Sessions::new(&config.gateway, &gateway)),
             bounds: bounds(&config.gateway),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),

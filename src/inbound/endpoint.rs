@@ -122,18 +122,20 @@ fn check_head(head: &Head) -> Option<Response> {
     match head.method {
         Method::POST => {}
         Method::GET | Method::DELETE => return None,
-        _ => {
-            let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
-            let allowed = HeaderValue::from_static("POST, GET, DELETE");
-            response.headers_mut().insert(header::ALLOW, allowed);
-            return Some(response);
-        }
+        _ => return Some(not_allowed()),
     }
     if !accept::is_json(&head.headers) {
         return Some(empty(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     let accepts = accept::accepts(&head.headers);
     (!accepts.json && !accepts.events).then(|| empty(StatusCode::NOT_ACCEPTABLE))
+}
+
+/// A method that is not served here, or not now.
+pub(super) fn not_allowed() -> Response {
+    let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+    response
 }
 
 /// H-20, in its order.

@@ -12,7 +12,9 @@ fn durations() {
         assert!(found.help.is_some(), "{found}");
     }
     let periods = ["session_idle", "session_max_age"];
-    for key in ["header_timeout", "body_timeout", "idle_timeout", "keepalive_interval"].into_iter().chain(periods) {
+    for key in
+        ["header_timeout", "body_timeout", "idle_timeout", "keepalive_interval"].into_iter().chain(periods)
+    {
         gateway_refuses(key, "\"0s\"", "must not be zero");
     }
 }

@@ -17,6 +17,7 @@ use super::tail::Tail;
 use crate::auth::Principal;
 use crate::gateway::{GatewayError, Outlet};
 use crate::inbound::Response;
+use crate::inbound::endpoint::not_allowed;
 use crate::inbound::respond::{Body, NOTICES, stream};
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::{Envelope, Id, Limits};
@@ -47,6 +48,10 @@ pub(super) fn get(origin: &Arc<Origin>, held: Use) -> Response {
     };
     if events.purpose == Purpose::Changes {
         watch(origin, &events);
+    } else if behind.is_some_and(|number| events.is_exhausted(number)) {
+        // A cancelled request has no last word. Clients that wait for one would come again for ever; this they take
+        // for a no.
+        return not_allowed();
     }
     let until = Some(session.expires.min(expiry(&origin.principal).unwrap_or(session.expires)));
     let tail = Tail::new(events, behind, held, origin.door.bounds.keepalive, until);

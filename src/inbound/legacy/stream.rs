@@ -187,6 +187,12 @@ impl Stream {
         self.lock().over
     }
 
+    /// Whether nothing is left, or will be, behind the event of this number.
+    pub(super) fn is_exhausted(&self, number: u64) -> bool {
+        let inner = self.lock();
+        inner.over.is_some() && number.saturating_add(1) >= inner.end()
+    }
+
     /// Bytes it keeps.
     pub(super) fn kept(&self) -> usize {
         self.lock().bytes

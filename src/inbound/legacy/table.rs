@@ -14,9 +14,9 @@ use super::stream::Replay;
 use super::ticket::Ticket;
 use crate::auth::Principal;
 use crate::config::Gateway as GatewayConfig;
+use crate::gateway::Gateway;
 use crate::protocol::version::Revision;
 use crate::seal::Sealer;
-use crate::telemetry::Metrics;
 
 /// Ended sessions that are remembered; beyond, the oldest may be taken up again until they are too old.
 const MOST_ENDED: u64 = 200_000;
@@ -39,7 +39,7 @@ pub struct Sessions {
     life: Duration,
     replay: Arc<Replay>,
     gauge: IntGauge,
-    metrics: Arc<Metrics>,
+    gateway: Arc<Gateway>,
 }
 
 /// Every session of a principal is at work.
@@ -49,7 +49,7 @@ pub(super) struct Full;
 
 impl Sessions {
     /// No sessions yet, within the bounds of `[gateway]`.
-    pub fn new(config: &GatewayConfig, metrics: &Arc<Metrics>) -> Self {
+    pub fn new(config: &GatewayConfig, gateway: &Arc<Gateway>) -> Self {
         let ended = Cache::builder().max_capacity(MOST_ENDED).time_to_live(config.session_max_age);
         Self {
             table: Mutex::default(),
@@ -58,8 +58,8 @@ impl Sessions {
             idle: config.session_idle,
             life: config.session_max_age,
             replay: Arc::new(Replay::new(MOST_REPLAY)),
-            gauge: metrics.sessions().clone(),
-            metrics: Arc::clone(metrics),
+            gauge: gateway.metrics.sessions().clone(),
+            gateway: Arc::clone(gateway),
         }
     }
 
@@ -117,7 +117,7 @@ impl Sessions {
         } else {
             let Some(oldest) = oldest(own.values()) else {
                 drop(table);
-                self.metrics.limited("max_sessions");
+                self.gateway.metrics.limited("max_sessions");
                 return Err(Full);
             };
             own.remove(&oldest.name)
@@ -126,7 +126,7 @@ impl Sessions {
         drop(table);
         self.gauge.inc();
         if let Some(gone) = gone {
-            self.metrics.limited("max_sessions");
+            self.gateway.metrics.limited("max_sessions");
             self.gauge.dec();
             self.over(&gone);
         }
@@ -151,6 +151,8 @@ impl Sessions {
     fn over(&self, session: &Session) {
         self.ended.insert(Arc::clone(&session.name), ());
         session.finish();
+        // What servers keep for it ends with it.
+        self.gateway.servers.end_session(&session.name);
     }
 
     fn is_over(&self, session: &Session, now: Instant) -> bool {

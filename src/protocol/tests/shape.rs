@@ -21,7 +21,10 @@ fn g_81_modern_members_go() {
         (r#"{"x":1e2,"ttlMs":0,"cacheScope":"private"}"#, r#"{"x":1e2}"#),
         (r#"{"ttlMs":0,"x":[1, 2],"result\u0054ype":"complete","y":{}}"#, r#"{"x":[1, 2],"y":{}}"#),
         (r#"{"x":1,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"n"}}}"#, r#"{"x":1}"#),
-        (r#"{"_meta":{"a/b":1,"io.modelcontextprotocol/serverInfo":{},"c":2}}"#, r#"{"_meta":{"a/b":1,"c":2}}"#),
+        (
+            r#"{"_meta":{"a/b":1,"io.modelcontextprotocol/serverInfo":{},"c":2}}"#,
+            r#"{"_meta":{"a/b":1,"c":2}}"#,
+        ),
         (r#"{"_meta":{},"x":1}"#, r#"{"x":1}"#),
         (r#"{"_meta":7,"x":1}"#, r#"{"_meta":7,"x":1}"#),
         (r#"{"contents":[{"resultType":"theirs"}]}"#, r#"{"contents":[{"resultType":"theirs"}]}"#),
@@ -31,7 +34,10 @@ fn g_81_modern_members_go() {
         }
     }
     for bad in ["[]", "7", r#"{"ttlMs":1,"ttlMs":2}"#, r#"{"_meta":{},"_meta":{}}"#] {
-        assert!(result(Method::Complete, &Bytes::copy_from_slice(bad.as_bytes()), V20251125).is_err(), "{bad}");
+        assert!(
+            result(Method::Complete, &Bytes::copy_from_slice(bad.as_bytes()), V20251125).is_err(),
+            "{bad}"
+        );
     }
 }
 
@@ -41,7 +47,11 @@ fn m_83_structured_content() {
     let text = |text: &str| format!(r#"{{"type":"text","text":{}}}"#, json!(text));
     for (given, old, new) in [
         (r#"{"resultType":"complete"}"#, r#"{"content":[]}"#.to_owned(), r#"{"content":[]}"#.to_owned()),
-        (r#"{"isError":true}"#, r#"{"content":[],"isError":true}"#.to_owned(), r#"{"content":[],"isError":true}"#.to_owned()),
+        (
+            r#"{"isError":true}"#,
+            r#"{"content":[],"isError":true}"#.to_owned(),
+            r#"{"content":[],"isError":true}"#.to_owned(),
+        ),
         (
             r#"{"structuredContent":{"n":1.0}}"#,
             format!(r#"{{"content":[{}]}}"#, text(r#"{"n":1.0}"#)),
@@ -69,7 +79,9 @@ fn m_83_structured_content() {
 #[test]
 fn m_85_content_of_2025_03_26() {
     let link = r#"{"type":"resource_link","uri":"x://é","name":"N","title":"T"}"#;
-    let prompt = format!(r#"{{"messages":[{{"role":"user","content":{link}}},{{"role":"user","content":{{"type":"text","text":"t"}}}}]}}"#);
+    let prompt = format!(
+        r#"{{"messages":[{{"role":"user","content":{link}}},{{"role":"user","content":{{"type":"text","text":"t"}}}}]}}"#
+    );
     let old: Value = serde_json::from_str(&shaped(Method::PromptsGet, &prompt, V20250326)).unwrap();
     assert_eq!(old["messages"][0]["content"], json!({"type": "text", "text": "T: x://é"}));
     assert_eq!(old["messages"][1]["content"], json!({"type": "text", "text": "t"}));

@@ -55,7 +55,9 @@ async fn g_36_a_stream_is_taken_up_again() {
     assert_eq!(read(&stream, second), told(2, "b"));
     assert_eq!(read(&stream, second), told(3, "c"));
     assert_eq!(read(&stream, second), Ok(None));
+    assert!(!stream.is_exhausted(3), "there may be more");
     stream.end(Some(last("end")));
+    assert!(!stream.is_exhausted(3) && stream.is_exhausted(4) && stream.is_exhausted(u64::MAX));
     assert_eq!(read(&stream, second), told(4, "end"));
     assert_eq!(read(&stream, second), Err(()));
     let (third, _) = stream.attach(Some(u64::MAX));
@@ -188,7 +190,10 @@ async fn h_12_an_end_alone_is_the_answer() {
 
     let slow = stream(Purpose::Answer);
     let patience = || tokio::time::sleep(Duration::from_secs(1));
-    assert!(tokio::time::timeout(Duration::from_secs(60), slow.news(patience())).await.is_err(), "not admitted");
+    assert!(
+        tokio::time::timeout(Duration::from_secs(60), slow.news(patience())).await.is_err(),
+        "not admitted"
+    );
     slow.admit();
     assert!(matches!(slow.news(patience()).await, News::Events), "opened, for want of an end");
     slow.end(Some(last("end")));
