@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -94,6 +95,12 @@ impl Principal {
     /// The value of the `client` label before it is bounded.
     pub fn client_label(&self) -> &str {
         self.client.as_deref().unwrap_or("other")
+    }
+
+    /// How long its credential holds from now on, if it ends.
+    pub fn time_left(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.expires.map(|expires| Duration::from_secs(expires).saturating_sub(now))
     }
 
     /// Whether every one of these is held.

@@ -59,6 +59,8 @@ pub struct Config {
     pub audit: Audit,
     /// `[telemetry]`
     pub telemetry: Telemetry,
+    /// `[tls]`; `None`: clients come by plain HTTP.
+    pub tls: Option<Tls>,
 }
 
 /// `[gateway]`
@@ -344,6 +346,17 @@ pub struct Override {
     pub description: Option<String>,
     /// `timeout` of silence for this tool.
     pub timeout: Option<Duration>,
+}
+
+/// `[tls]`: how the gateway itself ends its clients' TLS. The admin listener stays plain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tls {
+    /// `cert`: PEM, the certificate first.
+    pub cert: PathBuf,
+    /// `key`: PEM.
+    pub key: PathBuf,
+    /// `client_ca`: PEM; clients without a certificate of these authorities are not let in.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// `[telemetry]`

@@ -182,14 +182,14 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            context: None,
+            context: Some(Arc::new(context(call, bound.server))),
         })
     }
 
     /// Sends the request and brings back its answer, notices on the way.
     pub(super) async fn converse(
         &self,
-        mut errand: Errand<'_>,
+        errand: Errand<'_>,
         bound: &Bound<'_>,
         outlet: &Outlet,
         record: &mut Record,
@@ -197,7 +197,6 @@ impl Gateway {
         let call = bound.call;
         let (sealer, tasks) = (&self.sealer, self.task_seal(call));
         let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
-        errand.request.context = context(call, errand.server);
         let mut last_progress = None;
         let asked = Instant::now();
         let sent = errand.server.call(&errand.request, errand.timeout).await;
@@ -281,7 +280,7 @@ impl Gateway {
         let server = &shelf.server;
         record.routed(&server.name, None);
         self.admit(call, decision, outlet, record)?;
-        if server.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
+        if shelf.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
             return Ok(relay::no_completion(&call.snapshot.server_info));
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };

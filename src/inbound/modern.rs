@@ -5,7 +5,7 @@ use http::HeaderMap;
 use super::endpoint::{Arrival, refuse};
 use super::error::Refusal;
 use super::{Door, Response};
-use crate::gateway::{Call, Client};
+use crate::gateway::{Call, Client, Members};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};
@@ -22,6 +22,7 @@ pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>>
             Ok(Call {
                 method,
                 client,
+                members: Members::default(),
                 rights: visitor.snapshot.rights(&visitor.endpoint, &visitor.principal),
                 request: visitor.request,
                 endpoint: visitor.endpoint,

@@ -71,6 +71,29 @@ impl<K: Eq + Hash + Clone, V> Keep<K, V> {
         })
     }
 
+    /// Takes out those used longest ago until all together weigh at most `most`.
+    pub fn shrink(&self, weigh: impl Fn(&V) -> usize, most: usize) -> Vec<Arc<V>> {
+        let mut entries = self.lock();
+        let mut total: usize = entries.values().map(|entry| weigh(&entry.value)).sum();
+        if total <= most {
+            return Vec::new();
+        }
+        let free = entries.iter().filter(|(_, entry)| !(self.in_use)(&entry.value));
+        let mut free: Vec<(Instant, K)> = free.map(|(key, entry)| (entry.used, key.clone())).collect();
+        free.sort_unstable_by_key(|(used, _)| *used);
+        let mut gone = Vec::new();
+        for (_, key) in free {
+            if total <= most {
+                break;
+            }
+            if let Some(entry) = entries.remove(&key) {
+                total -= weigh(&entry.value).min(total);
+                gone.push(entry.value);
+            }
+        }
+        gone
+    }
+
     /// Takes out the values whose keys are `chosen`, in use or not.
     pub fn remove(&self, chosen: impl Fn(&K) -> bool) -> Vec<Arc<V>> {
         self.take(|key, _, _| chosen(key))
@@ -155,9 +178,15 @@ mod tests {
         assert_eq!((third.as_deref(), gone.as_deref()), (Some(&3), Some(&2)));
         let (fourth, gone) = keep.get(&4, || 4);
         assert_eq!((fourth, gone), (None, None), "all are in use");
+        assert!(keep.shrink(|weight| *weight as usize, 4).is_empty(), "1 and 3 weigh no more");
+        assert!(keep.shrink(|weight| *weight as usize, 1).is_empty(), "all are in use");
         drop(first);
         assert_eq!(keep.get(&4, || 4).1.as_deref(), Some(&1));
         assert_eq!(keep.remove(|key| *key == 3).len(), 1);
         assert_eq!(keep.len(), 1);
+        advance(Duration::from_secs(1)).await;
+        keep.get(&5, || 5);
+        let gone: Vec<i32> = keep.shrink(|weight| *weight as usize, 5).iter().map(|v| **v).collect();
+        assert_eq!(gone, [4], "the one used longest ago");
     }
 }

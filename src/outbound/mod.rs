@@ -38,7 +38,7 @@ use crate::net::client::{Client, ClientOptions};
 use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use credentials::Credential;
+use credentials::{Credential, Towards};
 use link::http::HttpLink;
 use link::stdio::StdioOptions;
 use places::Origin;
@@ -112,6 +112,7 @@ impl Servers {
                     connect_timeout: server.connect_timeout,
                     proxy: proxy.clone(),
                     ca_file: ca_file.clone(),
+                    also_ca_file: None,
                     idle_timeout: Duration::from_secs(60),
                     // Beyond the permits: lists, cancels and streams.
                     max_connections: server.max_concurrency + 16,
@@ -120,7 +121,8 @@ impl Servers {
                 let client = Client::new(options, self.shared.tasks.clone())
                     .map_err(|e| failed(Failure::Unavailable(e.to_string())))?;
                 let name = Arc::from(server.name.as_str());
-                let credential = Credential::new(&name, url, &server.credentials, &self.shared.tasks);
+                let towards = Towards { server: &name, url, ca_file: ca_file.as_deref() };
+                let credential = Credential::new(&towards, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
                 let link = HttpLink::new(client, url, credential, budget, server.max_result);
                 Origin::Http(Arc::new(link.map_err(failed)?))

@@ -1,6 +1,6 @@
 //! One context's place at a server: its own session or process, what was agreed there, and its trouble (G-49, G-57).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -99,6 +99,9 @@ pub struct Place {
     establishing: Flight<Result<Arc<Peer>, OutboundError>>,
     // A std mutex: held to read or write three words.
     trouble: Mutex<Option<Trouble>>,
+    /// The least severe log level asked for, and with whom that was.
+    // A std mutex: held to read or write two words.
+    pub(super) level: Mutex<(Weak<Peer>, usize)>,
     tally: Arc<Tally>,
     tasks: Tasks,
 }
@@ -131,6 +134,7 @@ impl Place {
             peer: ArcSwapOption::empty(),
             establishing: Flight::default(),
             trouble: Mutex::new(None),
+            level: Mutex::default(),
             tally,
             tasks,
         }

@@ -138,11 +138,6 @@ impl Server {
         }
     }
 
-    /// Whether it matters to whom a request belongs. Where it does not, requests need no context.
-    pub fn separates(&self) -> bool {
-        self.config.credentials.is_per_user() || self.config.is_stdio() || self.era() != Some(Era::Modern)
-    }
-
     /// The server does not speak as it did: found out anew.
     pub(super) fn forget_era(&self) {
         self.places.era.store(0, Ordering::Relaxed);
@@ -237,8 +232,10 @@ impl Server {
                 }
             }
             Err(error) => {
-                // What one caller's token is refused says nothing of the server.
-                if key.is_service() || error.is_down() {
+                // What is refused to one caller says nothing of the server, nor what is refused to the gateway where
+                // each caller is himself.
+                let own = key.is_service() && !self.config.credentials.is_per_user();
+                if own || error.is_down() || matches!(error.failure, Failure::Timeout(_)) {
                     self.up.set(0);
                 }
                 let (reason, retry_in) = (&error.failure, place.retry_in());

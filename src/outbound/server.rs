@@ -170,16 +170,14 @@ impl Server {
         silence: Duration,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Result<Exchange, OutboundError> {
-        let is_call = permit.is_some();
         let slot = Slot::new(permit, self.inflight.clone());
         let hard = Instant::now() + self.config.max_timeout;
         let context = request.context.as_deref();
         let (mut place, mut peer) = self.ready(context).await?;
-        if is_call && context.is_none() && peer.era == Era::Legacy {
-            // It was modern a moment ago, so it was not said whose call it is: never in the gateway's own session.
-            return Err(self.error(Failure::Unavailable("its protocol has just changed".into()), false));
-        }
         for attempt in 0.. {
+            if request.hop.log_level.is_some() {
+                Box::pin(legacy::raise(self, (&place, &peer), request)).await;
+            }
             let id = self.next_id();
             let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
             let until = (Instant::now() + silence).min(hard);
@@ -215,8 +213,13 @@ impl Server {
         unreachable!("the loop returns at its second turn")
     }
 
+    /// The gauge of its running requests.
+    pub(super) fn inflight(&self) -> IntGauge {
+        self.inflight.clone()
+    }
+
     /// Puts the request on the link in the peer's dialect.
-    async fn transmit(
+    pub(super) async fn transmit(
         self: &Arc<Self>,
         (place, peer): (&Arc<Place>, &Arc<Peer>),
         request: &Request,

@@ -234,3 +234,37 @@ async fn g_82_levels_tokens_and_foreign_keys() {
     assert_eq!(level.as_deref(), Some("\"warning\""));
     gateway.stop().await;
 }
+
+/// Covers: G-15, M-62, M-60: a legacy server is asked for the level its session's callers want, more verbose on demand and
+/// never twice; one that has no levels is not asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn m_62_a_level_takes_effect_at_a_legacy_server() {
+    let with = Offer { capabilities: vec!["\"logging\":{}".to_owned()], ..Offer::tools(&["t"]) };
+    let (logs, mute) = (Server::legacy("l", with).await, Server::legacy("m", Offer::tools(&["t"])).await);
+    logs.on("logging/setLevel", |seen| Answer::result(seen, "{}"));
+    let gateway = Setup::new().http("l", &logs.url(), "").http("m", &mute.url(), "").start().await;
+    let session = Session::open(&gateway, "2025-11-25", "{}").await;
+    let call = async |tool: &str| {
+        assert_eq!(gateway.send(session.call("1", tool, "{}")).await.verdict(), (200, Some(RESULT)));
+    };
+    let asked = || -> Vec<String> {
+        let all = logs.requests("logging/setLevel");
+        all.iter().map(|seen| seen.raw(&["params", "level"]).unwrap().trim_matches('"').to_owned()).collect()
+    };
+    call("l_t").await;
+    assert!(asked().is_empty(), "nobody has said anything");
+    for (level, expected) in [
+        ("warning", vec!["warning"]),
+        ("debug", vec!["warning", "debug"]),
+        ("error", vec!["warning", "debug"]),
+    ] {
+        let set = session.ask(&gateway, "logging/setLevel", &format!("{{\"level\":\"{level}\"}}")).await;
+        assert_eq!(set.result_text(), "{}");
+        for tool in ["l_t", "l_t", "m_t"] {
+            call(tool).await;
+        }
+        assert_eq!(asked(), expected);
+    }
+    assert!(mute.requests("logging/setLevel").is_empty());
+    gateway.stop().await;
+}

@@ -193,11 +193,6 @@ fn stray_credentials(table: &Table<'_>, credentials: Option<&Credentials>) {
 
 /// What credentials ask of the rest of a server.
 fn credential_rules(table: &Table<'_>, server: &Server) {
-    if server.credentials.is_per_user() && server.protocol != Protocol::Modern {
-        let help =
-            "a session of the older revisions would be shared by callers: write `protocol = \"modern\"`";
-        table.report("protocol", "must be \"modern\" with `kind = \"token_exchange\"`", help);
-    }
     if server.credentials.is_per_user() && server.session_scope == SessionScope::Shared {
         let help = "each caller has a session of its own there: remove it";
         table.report("session_scope", "cannot be \"shared\" with `kind = \"token_exchange\"`", help);

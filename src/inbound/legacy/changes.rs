@@ -48,6 +48,7 @@ pub(super) fn get(origin: &Arc<Origin>, held: Use) -> Response {
     };
     if events.purpose == Purpose::Changes {
         watch(origin, &events);
+        resume(origin);
     } else if behind.is_some_and(|number| events.is_exhausted(number)) {
         // A cancelled request has no last word. Clients that wait for one would come again for ever; this they take
         // for a no.
@@ -84,8 +85,8 @@ fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
             ended = told => {
                 origin.session.unwatch();
                 match ended {
-                    // The gateway stops: so do its streams (S-41).
-                    Ok(_) => events.end(None),
+                    // The gateway stops, or the credential has expired: so do its streams (S-38, S-41).
+                    Ok(_) => origin.session.end_changes(&events),
                     Err(error) => tracing::debug!(%error, "a session's lists are not watched"),
                 }
             }
@@ -156,21 +157,44 @@ pub(super) async fn subscribe(origin: &Arc<Origin>, envelope: Envelope, id: &Id)
     if let Err(error) = tellable {
         return refused(&error);
     }
-    // The core does not wait long for a server's word (S-33); whoever subscribes may.
+    match settle(origin, &uri).await {
+        Ok(()) => {
+            reserved.keep();
+            Final::result(id, "{}")
+        }
+        Err(error) => failure(&error),
+    }
+}
+
+/// Has a subscription stand. The core does not wait long for a server's word (S-33); whoever subscribes may.
+async fn settle(origin: &Arc<Origin>, uri: &str) -> Result<(), GatewayError> {
     for _ in 0..TRIES {
         let token = CancellationToken::new();
         let guard = token.clone().drop_guard();
-        match follow(origin, &uri, token).await {
+        match follow(origin, uri, token).await {
             Some(Ok(true)) => {
-                reserved.keep();
-                origin.session.subscribe(&uri, guard);
-                return Final::result(id, "{}");
+                origin.session.subscribe(uri, guard);
+                return Ok(());
             }
-            Some(Err(error)) => return failure(&error),
+            Some(Err(error)) => return Err(error),
             _ => {}
         }
     }
-    failure(&GatewayError::Internal("the server of this resource did not confirm the subscription"))
+    Err(GatewayError::Internal("the server of this resource did not confirm the subscription"))
+}
+
+/// Takes subscriptions up again that ended with the credential they were made with.
+fn resume(origin: &Arc<Origin>) {
+    for uri in origin.session.lapsed() {
+        let origin = origin.lasting();
+        let tasks = origin.door.tasks.clone();
+        tasks.spawn("session subscription again", async move {
+            if let Err(error) = settle(&origin, &uri).await {
+                tracing::debug!(%error, "a subscription has ended");
+                origin.session.unsubscribe(&uri);
+            }
+        });
+    }
 }
 
 /// Listens for one resource in the background. Whether that is agreed; `None`: it ended before that was known.
@@ -196,8 +220,10 @@ async fn follow(
                 ended = told => ended,
             }
         };
-        if let (Some(sender), Err(error)) = (sender, ended) {
-            let _ = sender.send(Err(error));
+        match (sender, ended) {
+            (Some(sender), Err(error)) => drop(sender.send(Err(error))),
+            (None, Ok(_)) => origin.session.lapse(uri),
+            _ => {}
         }
     });
     agreed.await.ok()

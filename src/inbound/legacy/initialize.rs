@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::answer::Final;
 use super::declared::Declared;
-use crate::gateway::{Call, Client, Outlet};
+use crate::gateway::{Call, Client, Members, Outlet};
 use crate::inbound::accept::Accepts;
 use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::error::Refusal;
@@ -93,6 +93,7 @@ fn requested(envelope: &Envelope) -> Option<Revision> {
 fn call(visitor: Visitor, envelope: Envelope, revision: Revision, capabilities: String) -> Call {
     Call {
         method: Method::Initialize,
+        members: Members::default(),
         client: Client {
             era: Era::Legacy,
             revision,

@@ -13,7 +13,7 @@ use super::stream::Stream;
 use super::{ask, changes};
 use crate::auth::Principal;
 use crate::config::Secret;
-use crate::gateway::{Call, Client, Endpoint, GatewayError, Outlet, Snapshot};
+use crate::gateway::{Call, Client, Endpoint, GatewayError, Members, Outlet, Snapshot};
 use crate::inbound::Door;
 use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::error::Refusal;
@@ -108,6 +108,7 @@ impl Origin {
         };
         Ok(Call {
             method,
+            members: Members::default(),
             client: Client {
                 era: Era::Legacy,
                 revision: self.session.revision,

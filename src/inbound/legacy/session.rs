@@ -60,6 +60,8 @@ struct State {
     changes: Option<Arc<Stream>>,
     watch: Option<DropGuard>,
     subscriptions: HashMap<String, Option<DropGuard>>,
+    /// Subscriptions that ended with the credential they were made with.
+    lapsed: Vec<String>,
     pending: HashMap<Box<str>, oneshot::Sender<Reply>>,
 }
 
@@ -180,6 +182,15 @@ impl Session {
         Arc::clone(state.changes.get_or_insert_with(made))
     }
 
+    /// That stream is over: the next one is another.
+    pub(super) fn end_changes(&self, stream: &Arc<Stream>) {
+        stream.end(None);
+        let mut state = self.lock();
+        if state.changes.as_ref().is_some_and(|known| Arc::ptr_eq(known, stream)) {
+            state.changes = None;
+        }
+    }
+
     /// The stream an event id belongs to, and the event's number (G-36).
     pub(super) fn stream_of(&self, event: &str) -> Option<(Arc<Stream>, u64)> {
         let (tag, number) = place(event)?;
@@ -225,8 +236,24 @@ impl Session {
     }
 
     pub(super) fn unsubscribe(&self, uri: &str) {
-        let gone = self.lock().subscriptions.remove(uri);
+        let mut state = self.lock();
+        let gone = state.subscriptions.remove(uri);
+        state.lapsed.retain(|lapsed| lapsed != uri);
+        drop(state);
         drop(gone);
+    }
+
+    /// A subscription ended with its credential: it goes on with the next one.
+    pub(super) fn lapse(&self, uri: String) {
+        let mut state = self.lock();
+        if state.subscriptions.contains_key(&uri) {
+            state.lapsed.push(uri);
+        }
+    }
+
+    /// Subscriptions that are to go on.
+    pub(super) fn lapsed(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().lapsed)
     }
 
     /// A request of ours to the client: its id, and where its answer comes.

@@ -17,6 +17,7 @@ use crate::config::Gateway as GatewayConfig;
 use crate::gateway::Gateway;
 use crate::protocol::version::Revision;
 use crate::seal::Sealer;
+use crate::tasks::Tasks;
 
 /// Ended sessions that are remembered; beyond, the oldest may be taken up again until they are too old.
 const MOST_ENDED: u64 = 200_000;
@@ -48,10 +49,10 @@ pub struct Sessions {
 pub(super) struct Full;
 
 impl Sessions {
-    /// No sessions yet, within the bounds of `[gateway]`.
-    pub fn new(config: &GatewayConfig, gateway: &Arc<Gateway>) -> Self {
+    /// No sessions yet, within the bounds of `[gateway]`; idle ones are ended from now on.
+    pub fn start(config: &GatewayConfig, gateway: &Arc<Gateway>, tasks: &Tasks) -> Arc<Self> {
         let ended = Cache::builder().max_capacity(MOST_ENDED).time_to_live(config.session_max_age);
-        Self {
+        let sessions = Arc::new(Self {
             table: Mutex::default(),
             ended: ended.eviction_policy(EvictionPolicy::lru()).build(),
             most: config.max_sessions,
@@ -60,7 +61,9 @@ impl Sessions {
             replay: Arc::new(Replay::new(MOST_REPLAY)),
             gauge: gateway.metrics.sessions().clone(),
             gateway: Arc::clone(gateway),
-        }
+        });
+        tasks.spawn("sessions", Arc::clone(&sessions).sweep());
+        sessions
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -161,7 +164,7 @@ impl Sessions {
     }
 
     /// Ends idle sessions, again and again.
-    pub async fn sweep(self: Arc<Self>) {
+    async fn sweep(self: Arc<Self>) {
         let pause = (self.idle / 4).clamp(SWEEP.0, SWEEP.1);
         loop {
             sleep(pause).await;

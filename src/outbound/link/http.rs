@@ -13,7 +13,7 @@ use url::Url;
 use crate::net::body::Body;
 use crate::net::budget::{Budget, Held};
 use crate::net::{Client, ClientError};
-use crate::outbound::credentials::{Credential, OnBehalf, Token};
+use crate::outbound::credentials::{Challenge, Credential, OnBehalf, Refusal, Token, Tried};
 use crate::outbound::error::Failure;
 use crate::protocol::edit::Parts;
 use crate::protocol::sse;
@@ -130,19 +130,25 @@ impl HttpLink {
         Ok(self.answer(self.send(request).await?))
     }
 
-    /// A refused token is renewed once, and the letter sent once more: 401 comes before execution.
+    /// A refusal comes before execution, so what can be cured is, and the letter sent once more.
     async fn exchange_with_token(
         &self,
         letter: Letter,
         caller: Option<&OnBehalf>,
     ) -> Result<Answer, (Failure, bool)> {
-        let (response, token) = self.present(letter.clone(), caller).await?;
-        let refused = response.status() == StatusCode::UNAUTHORIZED;
-        if !refused || !Box::pin(self.credential.refused(caller, &token)).await {
-            return Ok(self.answer(response));
+        let mut tried = Tried::default();
+        loop {
+            let (response, token) = self.present(letter.clone(), caller).await?;
+            let status = response.status();
+            if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok(self.answer(response));
+            }
+            let challenge = Challenge::read(response.headers());
+            let refusal = Refusal { status, token: token.as_ref(), challenge };
+            if !Box::pin(self.credential.remedy(caller, &refusal, &mut tried)).await {
+                return Ok(self.answer(response));
+            }
         }
-        drop(response);
-        Ok(self.answer(self.present(letter, caller).await?.0))
     }
 
     /// Sends a letter with a token; also the token.
@@ -150,12 +156,12 @@ impl HttpLink {
         &self,
         letter: Letter,
         caller: Option<&OnBehalf>,
-    ) -> Result<(Response<Body>, Arc<Token>), (Failure, bool)> {
+    ) -> Result<(Response<Body>, Option<Arc<Token>>), (Failure, bool)> {
         let mut request = self.request(letter);
         let token = Box::pin(self.credential.present(caller, request.headers_mut())).await;
         let token = token.map_err(|error| (Failure::NoToken(error.to_string()), false))?;
         let response = Box::pin(self.send(request)).await?;
-        if response.status() != StatusCode::UNAUTHORIZED {
+        if let Some(token) = token.as_ref().filter(|_| response.status() != StatusCode::UNAUTHORIZED) {
             token.accept();
         }
         Ok((response, token))
