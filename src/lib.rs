@@ -32,6 +32,14 @@
 //! [`outbound::Exchange`] keeps the deadlines → `gateway/relay` splices what belongs to the hop → `inbound/respond`
 //! writes JSON or events. Dropping any of it cancels the call at its server.
 //!
+//! # The same of a legacy client
+//!
+//! `inbound/endpoint` decides the era of each message; `inbound/legacy` finds its session by a sealed id
+//! (`legacy/ticket`, `legacy/table`), builds the same [`gateway::Call`] in modern meaning (`legacy/perform`) and runs it
+//! as a task of the session: a connection that breaks ends the reading (`legacy/tail`), not the call. What is said goes to
+//! a stream that can be taken up again (`legacy/stream`). `input_required` becomes requests to the client
+//! (`legacy/ask`), changes of lists come by GET (`legacy/changes`). The core knows neither sessions nor handshakes.
+//!
 //! # Bytes, not models
 //!
 //! A message is read as positions ([`protocol::object`]), changed by a list of edits ([`protocol::edit`]) and

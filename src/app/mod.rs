@@ -17,7 +17,7 @@ use crate::catalogue::Catalogue;
 use crate::catalogue::shelf::Rules;
 use crate::config::{AuditFile, Config, Gateway as GatewayConfig};
 use crate::gateway::{Gateway, Snapshot};
-use crate::inbound::{self, Bounds, Door, Guard};
+use crate::inbound::{self, Bounds, Door, Guard, Sessions};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
@@ -80,6 +80,7 @@ impl App {
             auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
             public: public_url(&config, listen)?.origin().ascii_serialization(),
             guard: guard(&config, listen)?,
+            sessions: Sessions::start(&config.gateway, &gateway, &tasks),
             bounds: bounds(&config.gateway),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),

@@ -127,6 +127,12 @@ pub struct Gateway {
     pub max_parked: usize,
     /// `park_timeout`: how long each round of answers is waited for.
     pub park_timeout: Duration,
+    /// `max_sessions`: sessions of legacy clients one principal may have; the one idle for longest makes room.
+    pub max_sessions: usize,
+    /// `session_idle`: a session nobody uses ends after this time.
+    pub session_idle: Duration,
+    /// `session_max_age`: no session is older.
+    pub session_max_age: Duration,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
 }

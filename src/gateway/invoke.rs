@@ -68,7 +68,8 @@ impl Gateway {
     ) -> Result<Parts, GatewayError> {
         let kind = invoked(call);
         record.routed(&route.shelf.server.name, Some(&route));
-        if kind == Kind::Tools {
+        // For who does not mirror arguments, headers that look like it mean nothing (F-082).
+        if kind == Kind::Tools && call.client.revision.mirrors_arguments() {
             route = self.checked(call, route, record).await.inspect_err(|error| {
                 if matches!(error, GatewayError::ParamHeader(_)) {
                     self.metrics.header_rejection("param");

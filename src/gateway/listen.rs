@@ -28,6 +28,7 @@ use crate::protocol::message;
 use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
+use crate::protocol::version::Revision;
 use filter::Wanted;
 use streams::Counted;
 pub(super) use streams::Streams;
@@ -53,7 +54,7 @@ struct Subscription {
     /// When its token is over; what comes later needs another one.
     over: Option<Instant>,
     drain: CancellationToken,
-    _counted: Counted,
+    _counted: Option<Counted>,
 }
 
 /// Whose stream it is, and what it may see there.
@@ -120,10 +121,14 @@ impl Gateway {
         let wanted = Wanted::read(&call)?;
         let most = call.snapshot.config.gateway.max_streams;
         let gauge = self.metrics.listen_streams();
-        let counted = self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
-            self.metrics.limited("max_streams");
-            GatewayError::Internal("too many streams are open; close one first")
-        })?;
+        let counted = match &call.client.session {
+            // What a session watches is no stream that a client holds open; its door bounds it.
+            Some(_) => None,
+            None => Some(self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
+                self.metrics.limited("max_streams");
+                GatewayError::Internal("too many streams are open; close one first")
+            })?),
+        };
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
         let members = Arc::clone(call.members());
@@ -305,7 +310,7 @@ impl Caller {
                 let frame =
                     Frame { snapshot: &self.snapshot, endpoint: &self.endpoint, shelves, kind: *kind };
                 let view = gateway.view_now(&frame);
-                Some(self.endpoint.sheets.of(&view, *kind, &self.rights).print)
+                Some(self.endpoint.sheets.of(&view, *kind, &self.rights, Revision::V20260728).print)
             };
             return kinds.iter().map(print).collect();
         }

@@ -34,6 +34,7 @@ pub struct Metrics {
     list_changed: IntCounterVec,
     listen_streams: IntGauge,
     parked_calls: IntGauge,
+    sessions: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
     audit_dropped: IntCounter,
@@ -148,6 +149,7 @@ impl Metrics {
                     "Calls whose servers wait for answers of their clients",
                 )?,
             )?,
+            sessions: register(&r, IntGauge::new("gatehouse_sessions", "Sessions of legacy clients")?)?,
             header_rejections: counter(
                 &r,
                 "gatehouse_header_rejections_total",
@@ -268,6 +270,11 @@ impl Metrics {
     /// Calls whose servers wait for answers of their clients.
     pub const fn parked_calls(&self) -> &IntGauge {
         &self.parked_calls
+    }
+
+    /// Sessions of legacy clients that are known here.
+    pub const fn sessions(&self) -> &IntGauge {
+        &self.sessions
     }
 
     /// A header that disagreed; `header` is method, name, param or version.

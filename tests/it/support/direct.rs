@@ -9,7 +9,7 @@ use gatehouse::config::Config;
 use gatehouse::gateway::{Call, Client, GatewayError, Members, Outlet};
 use gatehouse::protocol::envelope::{Envelope, Limits};
 use gatehouse::protocol::method::Method;
-use gatehouse::protocol::version::Era;
+use gatehouse::protocol::version::{Era, Revision};
 use http::HeaderMap;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -70,9 +70,11 @@ impl Direct {
             rights: snapshot.rights(&endpoint, &principal),
             client: Client {
                 era: Era::Modern,
+                revision: Revision::V20260728,
                 session: who.session.map(Arc::from),
                 capabilities: capabilities.to_owned(),
                 log_level: None,
+                hears: None,
                 progress_token: None,
             },
             envelope,

@@ -15,6 +15,7 @@ pub(crate) mod http2;
 pub(crate) mod id_server;
 pub(crate) mod inside;
 pub(crate) mod json;
+pub(crate) mod legacy;
 pub(crate) mod measure;
 pub(crate) mod people;
 pub(crate) mod request;
