@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::Call;
 use crate::config::Server as ServerConfig;
-use crate::outbound::{Asks, Context, OnBehalf};
+use crate::outbound::{Asks, Context, OnBehalf, Server};
 use crate::protocol::meta::{TASKS, UI};
 use crate::protocol::object::{Object, Span, string};
 use crate::telemetry::trace::{self, TraceContext};
@@ -22,17 +22,20 @@ pub(super) fn forwarded(call: &Call, server: &ServerConfig) -> Vec<(HeaderName, 
     found
 }
 
-/// For whom a request is made. Where a server sees each caller as himself, also without a token: then there is no
+/// For whom a request is made, where that matters to its server. Where a server sees each caller as himself, also without a token: then there is no
 /// call, and never one in the gateway's own name.
-pub(super) fn context(call: &Call, server: &ServerConfig) -> Context {
+pub(super) fn context(call: &Call, server: &Server) -> Option<Arc<Context>> {
+    if !server.separates() {
+        return None;
+    }
     let principal = &call.principal;
-    let per_user = server.credentials.is_per_user();
-    Context {
+    let per_user = server.config.credentials.is_per_user();
+    Some(Arc::new(Context {
         principal: if per_user { principal.authorization() } else { Arc::clone(&principal.id) },
         session: call.client.session.clone(),
         asks: Asks::read(&call.client.capabilities),
         on_behalf: per_user.then(|| on_behalf(call)),
-    }
+    }))
 }
 
 /// The same for what a server that sees each caller as himself shows this one: lists, and changes told of.
