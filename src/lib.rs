@@ -14,6 +14,7 @@
 //! | 4 | [`catalogue`] | what the servers offer: walked, checked, published, kept while fresh |
 //! | 4 | [`policy`] | may this caller do this? grants in, a verdict out; pure |
 //! | 3 | [`auth`] | who is calling: tokens and keys verified, challenges, the principal |
+//! | 3 | [`contract`] | a published tool is an API: what changed, what that means, what was approved; pure |
 //! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, deadlines, cancels |
 //! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
 //! | 1 | [`config`] | TOML → every problem in one report → typed values |
@@ -43,6 +44,7 @@ pub mod auth;
 pub mod catalogue;
 pub mod cli;
 pub mod config;
+pub mod contract;
 pub mod gateway;
 pub mod inbound;
 pub mod net;
