@@ -14,6 +14,7 @@ use crate::protocol::method::Kind;
 pub mod audit;
 pub mod auth;
 mod check;
+pub mod contract;
 pub mod credentials;
 mod expand;
 mod file;
@@ -35,6 +36,7 @@ mod warnings;
 
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
+pub use contract::{Contract, Guarding};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use globs::Globs;
 pub use grant::Grant;
@@ -57,6 +59,8 @@ pub struct Config {
     pub grants: Vec<Grant>,
     /// `[audit]`
     pub audit: Audit,
+    /// `[contract]`
+    pub contract: Contract,
     /// `[telemetry]`
     pub telemetry: Telemetry,
 }
@@ -196,6 +200,8 @@ pub struct Server {
     pub resources_probe: bool,
     /// `tools.override.NAME`
     pub overrides: BTreeMap<String, Override>,
+    /// `contract`: what happens when it changes what it offers.
+    pub contract: Guarding,
     /// `[server.credentials]`
     pub credentials: Credentials,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.

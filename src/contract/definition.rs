@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::lint::lint;
+use super::lint::{hosts, lint};
 use super::schema::classify_schema;
-use super::{Class, Finding, Side, units, worst};
+use super::{Class, Finding, Side, units};
 
 /// Larger definitions are not looked into, only held against each other.
 const LARGEST: usize = 512 * 1024;
@@ -145,7 +145,7 @@ fn others(old: &Map<String, Value>, new: &Map<String, Value>) -> Vec<Finding> {
 
 /// Words that changed at a path: alone they are suspicious, with a changed schema they may have to.
 fn worded(old: &Value, new: &Value, path: &str, same_schemas: bool) -> Finding {
-    let text = |root: &Value| match root.pointer(path) {
+    let text = |root: &Value| match text_at(root, path) {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
         None => String::new(),
@@ -172,6 +172,28 @@ fn worded(old: &Value, new: &Value, path: &str, same_schemas: bool) -> Finding {
     finding(path, "wording", Class::Compatible, "is worded differently, as the schemas changed")
 }
 
+/// What stands at a path of a definition, references of its schemas followed.
+fn text_at<'v>(definition: &'v Value, path: &str) -> Option<&'v Value> {
+    /// References in a row.
+    const MOST: usize = 16;
+    let mut segments = path.split('/').skip(1).map(|one| one.replace("~1", "/").replace("~0", "~"));
+    let root = definition.get(segments.next()?)?;
+    segments.try_fold(root, |mut here, segment| {
+        for _ in 0..MOST {
+            let next = match here {
+                Value::Array(all) => segment.parse().ok().and_then(|place: usize| all.get(place)),
+                _ => here.get(&segment),
+            };
+            if next.is_some() {
+                return next;
+            }
+            let reference = here.get("$ref")?.as_str()?;
+            here = root.pointer(reference.strip_prefix('#')?)?;
+        }
+        None
+    })
+}
+
 /// New words that may go with a changed schema.
 const MOST_ADDED: usize = 30;
 
@@ -180,15 +202,13 @@ fn words(text: &str) -> Vec<String> {
     text.to_lowercase().split(split).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// What the lint says of the new definition and did not say of the old one.
+/// What the lint says of the new definition and did not say of the old one, and hosts it did not link to.
 fn fresh(old: &Value, new: &Value) -> Vec<Finding> {
     let before = lint(old);
     let known = |one: &Finding| before.iter().any(|old| old.rule == one.rule && old.message == one.message);
-    lint(new).into_iter().filter(|one| !known(one)).collect()
-}
-
-/// What a first look at a definition says.
-pub fn first_look(definition: &Value) -> (Class, Vec<Finding>) {
-    let found = lint(definition);
-    (worst(&found), found)
+    let mut found: Vec<Finding> = lint(new).into_iter().filter(|one| !known(one)).collect();
+    let linked = hosts(old);
+    let links = hosts(new).into_iter().filter(|host| !linked.contains(host));
+    found.extend(links.map(|host| finding("", "link", Class::Suspicious, format!("links to {host:?} now"))));
+    found
 }

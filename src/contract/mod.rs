@@ -67,6 +67,7 @@ use serde::Serialize;
 mod canonical;
 mod definition;
 pub mod lint;
+pub mod lock;
 mod schema;
 #[cfg(test)]
 mod tests;

@@ -43,6 +43,8 @@ pub(super) struct Walker<'w> {
     done: HashSet<u64>,
     /// Depth of the instance.
     depth: usize,
+    /// Names of the instance that other parts of the first schema declare than the one that is looked at.
+    beyond: BTreeSet<String>,
     pub(super) path: String,
     pub(super) gaps: Vec<Gap>,
 }
@@ -64,6 +66,7 @@ impl<'w> Walker<'w> {
             way: Vec::new(),
             done: HashSet::new(),
             depth: 0,
+            beyond: BTreeSet::new(),
             path: path.to_owned(),
             gaps: Vec::new(),
         }
@@ -89,6 +92,7 @@ impl<'w> Walker<'w> {
             way: self.way.clone(),
             done: HashSet::new(),
             depth: self.depth,
+            beyond: self.beyond.clone(),
             path: self.path.clone(),
             gaps: Vec::new(),
         };
@@ -113,7 +117,9 @@ impl<'w> Walker<'w> {
     /// Compares what instances hold under a keyword.
     pub(super) fn down(&mut self, segments: &[&str], first: &Schema<'_>, second: &Schema<'_>) {
         self.depth += 1;
+        let beyond = std::mem::take(&mut self.beyond);
         self.beside(segments, |walker| walker.compare(first, second, true));
+        self.beyond = beyond;
         self.depth -= 1;
     }
 
@@ -133,6 +139,14 @@ impl<'w> Walker<'w> {
         first == second && (self.equal_references || !refers(first))
     }
 
+    fn key(&self, first: &Value, second: &Value, whole: bool) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        first.to_string().hash(&mut hasher);
+        second.to_string().hash(&mut hasher);
+        (whole, &self.beyond).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// Adds every reason why an instance of `first` may be none of `second`. `whole`: these are whole schemas,
     /// so that properties can be missed.
     pub(super) fn compare(&mut self, first: &Schema<'_>, second: &Schema<'_>, whole: bool) {
@@ -145,7 +159,7 @@ impl<'w> Walker<'w> {
             return;
         }
         self.steps.set(left - 1);
-        let key = key(&first.value, &second.value, whole);
+        let key = self.key(&first.value, &second.value, whole);
         if self.done.contains(&key) {
             return;
         }
@@ -182,7 +196,8 @@ impl<'w> Walker<'w> {
         if shared.is_empty() {
             return;
         }
-        let known = super::names::declared(first);
+        let mut known = super::names::declared(first);
+        known.extend(self.beyond.iter().cloned());
         if whole && self.mode != Mode::Strict && shared.meets(Types::OBJECT) {
             self.missed(first, second, &known);
         }
@@ -197,6 +212,14 @@ impl<'w> Walker<'w> {
         if !part.value.is_object() {
             return;
         }
+        // What is looked at from here on can be less than the whole schema, whose names are known all the same.
+        let more = if parts.flats.len() > 1 { scene.known.clone() } else { self.beyond.clone() };
+        let before = std::mem::replace(&mut self.beyond, more);
+        self.parted(parts, part, scene);
+        self.beyond = before;
+    }
+
+    fn parted(&mut self, parts: &Conjunction<'_>, part: &Schema<'_>, scene: &Scene<'_>) {
         let single = parts.flats.len() > 1
             && parts.flats.iter().any(|one| self.holds(|walker| walker.flat(one, part, scene)));
         if single {
@@ -319,14 +342,6 @@ impl<'w> Walker<'w> {
             self.unknown(why);
         }
     }
-}
-
-fn key(first: &Value, second: &Value, whole: bool) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    first.to_string().hash(&mut hasher);
-    second.to_string().hash(&mut hasher);
-    whole.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// A value in a sentence.
