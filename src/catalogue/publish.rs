@@ -11,6 +11,7 @@ use super::fault::Fault;
 use super::hints::Hints;
 use super::walk::Walked;
 use crate::config::{Override, Server as ServerConfig};
+use crate::contract::verdict::Held;
 use crate::protocol::items::{Item, json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span, string};
@@ -20,6 +21,8 @@ use crate::protocol::object::{Object, Span, string};
 pub struct Published {
     /// Distinguishes snapshots; never reused.
     pub id: u64,
+    /// The first of the snapshots in a row that look the same to clients.
+    pub looks: u64,
     /// What may be seen, in native order.
     pub items: Vec<PublishedItem>,
     /// Native names that `allow`, `deny` or `override.enabled` hide, in native order.
@@ -49,20 +52,33 @@ pub struct PublishedItem {
     pub native: Box<str>,
     /// Its definition, overrides applied, name still native.
     pub json: Bytes,
+    /// Its definition as its server wrote it.
+    pub said: Bytes,
     /// Tools: which arguments are mirrored in headers.
     pub bindings: Arc<Bindings>,
     /// Tools: `override.timeout`.
     pub timeout: Option<Duration>,
     /// Tools: the resource that shows them (`_meta.ui.resourceUri`, MCP Apps).
     pub ui: Option<Box<str>>,
+    /// Its server says something else now, and this is what was approved.
+    pub held: Option<Arc<Held>>,
+}
+
+impl PublishedItem {
+    /// Why it is in no list, and what a call is told.
+    pub fn withdrawn(&self) -> Option<&str> {
+        self.held.as_ref()?.withdrawn.as_deref()
+    }
 }
 
 impl Published {
     /// A snapshot without items, received now.
     pub fn new(hints: Hints, offered: bool) -> Self {
         let received = Instant::now();
+        let id = super::next_snapshot();
         Self {
-            id: super::next_snapshot(),
+            id,
+            looks: id,
             items: Vec::new(),
             hidden: Vec::new(),
             faults: Vec::new(),
@@ -105,10 +121,12 @@ impl Published {
             let Item { native, json } = item;
             self.items.push(PublishedItem {
                 native,
+                said: json.clone(),
                 json,
                 bindings: Arc::default(),
                 timeout: None,
                 ui: None,
+                held: None,
             });
             return;
         }
@@ -117,6 +135,25 @@ impl Published {
             Ok(published) => self.items.push(published),
             Err(fault) => self.faults.push(fault),
         }
+    }
+
+    /// Whether clients see the same.
+    pub(super) fn looks_like(&self, other: &Self) -> bool {
+        let seen = |list: &Self| -> Vec<Bytes> {
+            list.items
+                .iter()
+                .filter(|item| item.withdrawn().is_none())
+                .map(|item| item.json.clone())
+                .collect()
+        };
+        seen(self) == seen(other)
+    }
+
+    /// Whether calls are treated the same, too.
+    pub(super) fn acts_like(&self, other: &Self) -> bool {
+        let state = |item: &PublishedItem| item.held.as_ref().map(|held| held.digest.clone());
+        self.items.len() == other.items.len()
+            && self.items.iter().zip(&other.items).all(|(a, b)| a.native == b.native && state(a) == state(b))
     }
 
     /// The native names of what may be seen, in order.
@@ -158,9 +195,11 @@ fn tool(
     Ok(PublishedItem {
         native: item.native.clone(),
         json,
+        said: item.json.clone(),
         bindings: Arc::new(bindings),
         timeout: over.and_then(|o| o.timeout),
         ui: interface(item),
+        held: None,
     })
 }
 

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::Catalogue;
 use super::follow;
+use super::guard::{self, Guard};
 use super::hints::{Hints, Scope};
 use super::publish::Published;
 use super::reads::Reads;
@@ -63,6 +64,8 @@ pub struct Shelf {
     pub watch: Watch,
     /// Resources read from it.
     pub reads: Reads,
+    /// What was approved of it.
+    pub(super) guard: Option<Guard>,
     store: Option<Store>,
     tasks: Tasks,
     metrics: Arc<Metrics>,
@@ -100,7 +103,9 @@ impl Shelf {
         state_dir: Option<&Path>,
     ) -> Self {
         shared.metrics.missing(&server.name).set(1);
+        let guarding = server.config.contract;
         let shelf = Self {
+            guard: Guard::new(&server.name, guarding, shared.contracts.as_ref()),
             store: state_dir.map(|folder| Store::new(folder, &server.config)),
             server,
             rules,
@@ -122,7 +127,7 @@ impl Shelf {
         if left.is_zero() {
             return;
         }
-        let mut published = Published::from_walk(&self.server.config, kind, restored.walked, hints);
+        let mut published = self.published(kind, restored.walked, hints);
         published.restored = true;
         published.stale_until = Instant::now() + left;
         self.keep_snapshot(kind, published);
@@ -258,7 +263,7 @@ impl Shelf {
                 let walked = walk::walk(&self.server, kind).await?;
                 let hints = self.hints(kind, &walked);
                 self.save(kind, &walked);
-                let published = Published::from_walk(&self.server.config, kind, walked, hints);
+                let published = self.published(kind, walked, hints);
                 self.report(kind, &published);
                 published
             } else {
@@ -274,15 +279,24 @@ impl Shelf {
         Err(OutboundError::new(Arc::clone(&self.server.name), Failure::Malformed("lists"), true))
     }
 
+    /// What of a walk may be seen: first what was approved of it, then what the operator allows.
+    fn published(&self, kind: Kind, mut walked: Walked, hints: Hints) -> Published {
+        let kept = self.guard.as_ref().map(|guard| guard.judge(kind, &mut walked)).unwrap_or_default();
+        let mut published = Published::from_walk(&self.server.config, kind, walked, hints);
+        for item in published.items.iter_mut().filter(|_| !kept.held.is_empty()) {
+            item.held = kept.held.get(&item.native).cloned();
+        }
+        published
+    }
+
     /// Stores a snapshot; one that says the same as the last keeps its number, so views stay built.
     fn keep_snapshot(&self, kind: Kind, mut published: Published) -> Arc<Published> {
         let slot = self.slot(kind);
-        let same = |old: &Published| {
-            old.items.len() == published.items.len()
-                && old.items.iter().zip(&published.items).all(|(a, b)| a.json == b.json)
-        };
-        if let Some(old) = slot.known.load().as_ref().filter(|old| same(old)) {
-            published.id = old.id;
+        if let Some(old) = slot.known.load().as_ref().filter(|old| old.looks_like(&published)) {
+            published.looks = old.looks;
+            if old.acts_like(&published) {
+                published.id = old.id;
+            }
         }
         let name = &*self.server.name;
         self.metrics.catalogue(name, kind.as_str(), distinct(&published));
@@ -332,10 +346,14 @@ impl Shelf {
     /// Watches the server from now on; the first thing done is a walk of everything.
     pub(super) fn keep(self: &Arc<Self>) {
         self.tasks.spawn("watch", follow::keep(Arc::downgrade(self)));
+        if self.guard.is_some() {
+            self.tasks.spawn("contract", guard::attend(Arc::downgrade(self)));
+        }
     }
 }
 
 /// Items by their name: a server may repeat itself.
 fn distinct(published: &Published) -> usize {
-    published.items.iter().map(|item| &item.native).collect::<HashSet<_>>().len()
+    let shown = published.items.iter().filter(|item| item.withdrawn().is_none());
+    shown.map(|item| &item.native).collect::<HashSet<_>>().len()
 }

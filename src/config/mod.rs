@@ -354,6 +354,7 @@ impl Server {
     pub fn shows_all(&self, kind: Kind) -> bool {
         let open = |filter: &Filter| filter.deny.patterns().is_empty() && filter.allow.patterns() == ["*"];
         match kind {
+            _ if self.contract == Guarding::Hold => false,
             Kind::Tools => open(&self.tools) && self.overrides.is_empty(),
             Kind::Prompts => open(&self.prompts),
             Kind::Resources | Kind::Templates => open(&self.resources),

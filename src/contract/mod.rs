@@ -65,6 +65,7 @@ use std::fmt;
 use serde::Serialize;
 
 mod canonical;
+pub mod checker;
 mod definition;
 pub mod lint;
 pub mod lock;
@@ -72,6 +73,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod units;
+pub mod verdict;
 
 pub use canonical::{Unreadable, canonical, digest};
 pub use definition::classify;

@@ -37,6 +37,9 @@ pub enum GatewayError {
     /// A server behind us failed; for tool calls this is a result instead.
     #[error("{}", sentence(.0))]
     Server(#[from] OutboundError),
+    /// A tool's server changed what was approved, and this call cannot be: why, and what to do.
+    #[error("{0}")]
+    Held(String, Outcome),
     /// The caller lacks scopes; all that this needs.
     #[error("this needs the scopes: {}", .0.join(" "))]
     Scope(Vec<String>),
@@ -56,7 +59,7 @@ impl GatewayError {
             Self::Capability(_) => code::MISSING_CAPABILITY,
             Self::Relayed(error) => error.code,
             // We have no codes of our own (M-40); the status says more.
-            Self::Server(_) | Self::Scope(_) | Self::Internal(_) => code::INTERNAL_ERROR,
+            Self::Server(_) | Self::Scope(_) | Self::Internal(_) | Self::Held(..) => code::INTERNAL_ERROR,
         }
     }
 
@@ -79,6 +82,7 @@ impl GatewayError {
             Self::ParamHeader(_) => Outcome::HeaderMismatch,
             Self::Capability(_) | Self::Relayed(_) => Outcome::RpcError,
             Self::Server(error) => failure_outcome(&error.failure),
+            Self::Held(_, outcome) => *outcome,
             Self::Scope(_) => Outcome::Denied,
             Self::Internal(_) => Outcome::Internal,
             _ => Outcome::BadRequest,

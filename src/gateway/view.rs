@@ -32,6 +32,8 @@ pub struct View {
     pub items: Vec<Arc<Route>>,
     /// Positions by name; for resources and templates: URIs and URI templates.
     places: HashMap<Box<str>, Places>,
+    /// Tools that are in no list, since their servers can no longer do what was approved: who calls one is told so.
+    withdrawn: Vec<Arc<Route>>,
     /// Whether a URI of several servers may stand in it several times: which one counts depends on the caller.
     pub(super) twins: bool,
 }
@@ -89,6 +91,11 @@ impl View {
         all.map(|at| &self.items[*at])
     }
 
+    /// The withdrawn tool of this exposed name, if this caller could use it.
+    pub fn withdrawn(&self, exposed: &str, rights: &Rights) -> Option<&Arc<Route>> {
+        self.withdrawn.iter().find(|route| *route.exposed == *exposed && rights.sees(&route.givers))
+    }
+
     /// The item of this exposed name in a caller's view.
     pub fn route(&self, exposed: &str, rights: &Rights) -> Option<&Arc<Route>> {
         self.named(exposed).find(|route| rights.sees(&route.givers))
@@ -144,16 +151,12 @@ fn build(
     }
     let mut items = Vec::with_capacity(naming.named().len());
     let mut places: HashMap<Box<str>, Places> = HashMap::with_capacity(naming.named().len());
+    let mut withdrawn = Vec::new();
     for named in naming.named() {
         let (member, published) = listed[named.list];
         let shelf = &endpoint.members[member];
         let item = &published.items[named.item];
-        let at = items.len();
-        let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
-        if known.first != at {
-            known.more.push(at);
-        }
-        items.push(Arc::new(Route {
+        let route = Arc::new(Route {
             metrics: OnceLock::new(),
             givers: snapshot.policy.givers(&shelf.server.name, kind, &item.native),
             exposed: named.exposed.clone(),
@@ -162,7 +165,17 @@ fn build(
             item: named.item,
             native_json: json_string(&item.native).into(),
             native_header: Request::name_value(&item.native),
-        }));
+        });
+        if item.withdrawn().is_some() {
+            withdrawn.push(route);
+            continue;
+        }
+        let at = items.len();
+        let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
+        if known.first != at {
+            known.more.push(at);
+        }
+        items.push(route);
     }
     let bytes: Vec<Bytes> = items.iter().map(|route| shown(kind, route)).collect();
     View {
@@ -170,6 +183,7 @@ fn build(
         sheet: Arc::new(Sheet::new(bytes.iter().map(|item| &item[..]))),
         items,
         places,
+        withdrawn,
         twins,
     }
 }

@@ -20,7 +20,7 @@ pub mod request;
 pub mod server;
 pub mod wire;
 
-pub use credentials::OnBehalf;
+pub use credentials::{Credential, OnBehalf};
 pub use error::{Failure, OutboundError};
 pub use exchange::{Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
@@ -33,7 +33,6 @@ use crate::net::client::{Client, ClientOptions};
 use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use credentials::Credential;
 use link::http::HttpLink;
 use link::stdio::{StdioLink, StdioOptions};
 use server::{Shared, Transport};
