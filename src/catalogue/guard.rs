@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 
+use super::publish::admits;
 use super::shelf::Shelf;
 use super::walk::Walked;
-use crate::config::Guarding;
+use crate::config::{Guarding, Server as ServerConfig};
 use crate::contract::lock::{Change, Entry, Key, Lock, Locked};
 use crate::contract::verdict::{self, Held, Verdict};
 use crate::protocol::items::Item;
@@ -136,7 +137,8 @@ impl Guard {
     }
 
     /// Replaces what is not approved by what is, under `hold`; tells of it in any case, once.
-    pub(super) fn judge(&self, kind: Kind, walked: &mut Walked) -> Kept {
+    /// What the operator hides is none of its business.
+    pub(super) fn judge(&self, server: &ServerConfig, kind: Kind, walked: &mut Walked) -> Kept {
         let mut kept = Kept::default();
         let Some(locked) = Locked::of(kind) else { return kept };
         let state = self.contracts.state.load_full();
@@ -145,14 +147,17 @@ impl Guard {
         for item in std::mem::take(&mut walked.items) {
             let key = Key { server: self.server.clone(), kind: locked, native: item.native.to_string() };
             // Of names that are listed twice the first counts.
-            if seen.insert(key.clone()) {
+            if !admits(server, kind, &item.native) {
+                seen.insert(key);
+                items.push(item);
+            } else if seen.insert(key.clone()) {
                 items.extend(self.one(&state.lock, &key, item, &mut kept));
             }
         }
         if walked.cut.is_none() {
             let mine = state.lock.iter().map(|(key, _)| key);
-            let gone =
-                mine.filter(|key| key.server == self.server && key.kind == locked && !seen.contains(*key));
+            let mine = mine.filter(|key| key.server == self.server && key.kind == locked);
+            let gone = mine.filter(|key| !seen.contains(*key) && admits(server, kind, &key.native));
             for key in gone {
                 items.extend(self.gone(&state.lock, key, &mut kept));
             }

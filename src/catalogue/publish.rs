@@ -107,13 +107,8 @@ impl Published {
     }
 
     fn take(&mut self, server: &ServerConfig, kind: Kind, item: Item, modern: bool) {
-        let filter = match kind {
-            Kind::Tools => &server.tools,
-            Kind::Prompts => &server.prompts,
-            Kind::Resources | Kind::Templates => &server.resources,
-        };
         let over = server.overrides.get(&*item.native).filter(|_| kind == Kind::Tools);
-        if !filter.admits(&item.native) || over.is_some_and(|o| o.disabled) {
+        if !admits(server, kind, &item.native) {
             self.hidden.push(item.native);
             return;
         }
@@ -178,6 +173,17 @@ impl Published {
     pub fn is_fresh(&self, now: Instant) -> bool {
         now < self.received + self.hints.ttl
     }
+}
+
+/// Whether the operator lets an item be seen at all.
+pub(super) fn admits(server: &ServerConfig, kind: Kind, native: &str) -> bool {
+    let filter = match kind {
+        Kind::Tools => &server.tools,
+        Kind::Prompts => &server.prompts,
+        Kind::Resources | Kind::Templates => &server.resources,
+    };
+    let disabled = || server.overrides.get(native).is_some_and(|over| over.disabled);
+    filter.admits(native) && !(kind == Kind::Tools && disabled())
 }
 
 /// A tool as it may be seen, or why it may not. `binding`: its annotations bind us (modern HTTP).

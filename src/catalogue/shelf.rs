@@ -281,7 +281,11 @@ impl Shelf {
 
     /// What of a walk may be seen: first what was approved of it, then what the operator allows.
     fn published(&self, kind: Kind, mut walked: Walked, hints: Hints) -> Published {
-        let kept = self.guard.as_ref().map(|guard| guard.judge(kind, &mut walked)).unwrap_or_default();
+        let kept = self
+            .guard
+            .as_ref()
+            .map(|guard| guard.judge(&self.server.config, kind, &mut walked))
+            .unwrap_or_default();
         let mut published = Published::from_walk(&self.server.config, kind, walked, hints);
         for item in published.items.iter_mut().filter(|_| !kept.held.is_empty()) {
             item.held = kept.held.get(&item.native).cloned();

@@ -75,26 +75,29 @@ fn write(json: &str, out: &mut String, depth: usize) -> Result<(), Unreadable> {
 /// The members of an object by key, each once.
 struct Members<'j>(BTreeMap<String, &'j RawValue>);
 
-impl<'de: 'j, 'j> Deserialize<'de> for Members<'j> {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Once;
-        impl<'de> Visitor<'de> for Once {
-            type Value = BTreeMap<String, &'de RawValue>;
+/// Reads [`Members`], each key once.
+struct Once;
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
+impl<'de> Visitor<'de> for Once {
+    type Value = BTreeMap<String, &'de RawValue>;
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = BTreeMap::new();
-                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    if members.insert(key, value).is_some() {
-                        return Err(serde::de::Error::custom("a key occurs twice"));
-                    }
-                }
-                Ok(members)
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = BTreeMap::new();
+        while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+            if members.insert(key, value).is_some() {
+                return Err(serde::de::Error::custom("a key occurs twice"));
             }
         }
+        Ok(members)
+    }
+}
+
+impl<'de: 'j, 'j> Deserialize<'de> for Members<'j> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Once).map(Members)
     }
 }

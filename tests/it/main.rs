@@ -20,6 +20,7 @@ mod changes_legacy;
 mod changes_topics;
 mod check;
 mod completion;
+mod contract;
 mod credentials;
 mod crowd;
 mod door;

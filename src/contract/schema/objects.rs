@@ -95,10 +95,8 @@ impl Walker<'_> {
                 Some(_) if !wanted.patterns.is_empty() => {
                     self.unknown("`patternProperties` could have a name that was declared");
                 }
-                Some(Value::Bool(false)) => {
-                    if *given != Value::Bool(false) {
-                        self.gap(Kind::Undeclared(name.clone()), "", "");
-                    }
+                Some(Value::Bool(false)) if *given != Value::Bool(false) => {
+                    self.gap(Kind::Undeclared(name.clone()), "", "");
                 }
                 Some(others) => {
                     self.down(&["properties", name], &pair.first.part(given), &pair.second.part(others));

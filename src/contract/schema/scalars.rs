@@ -137,7 +137,8 @@ impl Walker<'_> {
         let fits = |given: f64| {
             given == wanted || (given.fract() == 0.0 && wanted.fract() == 0.0 && given % wanted == 0.0)
         };
-        if !given.is_some_and(fits) && !(integers && wanted == 1.0) {
+        let kept = given.is_some_and(fits) || (integers && wanted == 1.0);
+        if !kept {
             let text = |value: Option<f64>| value.map_or("free".to_owned(), |value| value.to_string());
             self.gap(Kind::Bound("multipleOf"), text(given), text(Some(wanted)));
         }
