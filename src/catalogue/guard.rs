@@ -21,6 +21,9 @@ use crate::telemetry::audit::{Audit, ContractEntry};
 /// How often it is looked whether the lock file is another one.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// The hash of what is not there.
+const GONE: &str = "-";
+
 /// The lock file of a running gateway, and where changes are told.
 #[derive(Debug)]
 pub struct Contracts {
@@ -123,8 +126,25 @@ pub(super) struct Guard {
     contracts: Arc<Contracts>,
     /// The number of the approved definitions when it began.
     began: u64,
-    /// What was told of each item, so that it is told once. A std mutex: held to look at a map, never across an await.
-    told: Mutex<BTreeMap<Key, String>>,
+    /// What was found of each item that differs: judged and told once, however often it is listed. A std mutex: held
+    /// to look at a map, never across an await.
+    known: Mutex<BTreeMap<Key, Known>>,
+}
+
+/// One item that differs, as it was judged.
+#[derive(Debug, Clone)]
+struct Known {
+    /// The number of the approved definitions, and the hash of what the server says.
+    against: (u64, String),
+    ruling: Ruling,
+}
+
+/// What is done with an item.
+#[derive(Debug, Clone)]
+enum Ruling {
+    Shown,
+    New,
+    Held(Arc<Held>),
 }
 
 impl Guard {
@@ -133,7 +153,7 @@ impl Guard {
         let contracts = contracts.filter(|_| guarding != Guarding::Off)?;
         let hold = guarding == Guarding::Hold;
         let (server, began) = (server.to_owned(), contracts.state.load().number);
-        Some(Self { server, hold, contracts: Arc::clone(contracts), began, told: Mutex::default() })
+        Some(Self { server, hold, contracts: Arc::clone(contracts), began, known: Mutex::default() })
     }
 
     /// Replaces what is not approved by what is, under `hold`; tells of it in any case, once.
@@ -151,7 +171,7 @@ impl Guard {
                 seen.insert(key);
                 items.push(item);
             } else if seen.insert(key.clone()) {
-                items.extend(self.one(&state.lock, &key, item, &mut kept));
+                items.extend(self.one(&state, &key, item, &mut kept));
             }
         }
         if walked.cut.is_none() {
@@ -159,7 +179,7 @@ impl Guard {
             let mine = mine.filter(|key| key.server == self.server && key.kind == locked);
             let gone = mine.filter(|key| !seen.contains(*key) && admits(server, kind, &key.native));
             for key in gone {
-                items.extend(self.gone(&state.lock, key, &mut kept));
+                items.extend(self.gone(&state, key, &mut kept));
             }
         }
         walked.items = items;
@@ -167,58 +187,71 @@ impl Guard {
     }
 
     /// The item as it may be seen, if it may.
-    fn one(&self, lock: &Lock, key: &Key, item: Item, kept: &mut Kept) -> Option<Item> {
+    fn one(&self, state: &State, key: &Key, item: Item, kept: &mut Kept) -> Option<Item> {
         let entry = std::str::from_utf8(&item.json).ok().and_then(|json| Entry::new(json).ok());
         let Some(entry) = entry else {
             // What can be read in several ways is left out for that reason, where it is published.
             return Some(item).filter(|_| !self.hold);
         };
-        match verdict::judge(lock, key, &entry) {
-            Verdict::Same => {
-                self.told().remove(key);
-                Some(item)
-            }
-            Verdict::Shown(change) => {
-                self.tell(&change, &entry.digest, false);
-                Some(item)
-            }
-            Verdict::New(change) => {
-                self.tell(&change, &entry.digest, self.hold);
-                Some(item).filter(|_| !self.hold)
-            }
-            Verdict::Held(change, held) => {
-                self.tell(&change, &entry.digest, self.hold);
-                if !self.hold {
-                    return Some(item);
-                }
-                let approved = lock.get(key)?.canonical.clone();
+        if state.lock.get(key).is_some_and(|approved| approved.digest == entry.digest) {
+            self.known().remove(key);
+            return Some(item);
+        }
+        let ruling =
+            self.ruling(state, key, &entry.digest, || match verdict::judge(&state.lock, key, &entry) {
+                Verdict::Same => None,
+                Verdict::Shown(change) => Some((change, Ruling::Shown)),
+                Verdict::New(change) => Some((change, Ruling::New)),
+                Verdict::Held(change, held) => Some((change, Ruling::Held(held))),
+            });
+        match ruling {
+            Some(Ruling::Held(held)) if self.hold => {
+                let approved = state.lock.get(key)?.canonical.clone();
                 kept.held.insert(item.native.clone(), held);
                 Some(Item { native: item.native, json: approved.into() })
             }
+            Some(Ruling::New) if self.hold => None,
+            _ => Some(item),
         }
     }
 
     /// What is approved and not offered: told, and under `hold` known as withdrawn.
-    fn gone(&self, lock: &Lock, key: &Key, kept: &mut Kept) -> Option<Item> {
-        let (change, held) = verdict::gone(lock, key)?;
-        self.tell(&change, "-", self.hold);
+    fn gone(&self, state: &State, key: &Key, kept: &mut Kept) -> Option<Item> {
+        let judged = || verdict::gone(&state.lock, key).map(|(change, held)| (change, Ruling::Held(held)));
+        let ruling = self.ruling(state, key, GONE, judged)?;
+        let Ruling::Held(held) = ruling else { return None };
         if !self.hold || key.kind != Locked::Tool {
             return None;
         }
         let native: Box<str> = key.native.as_str().into();
         kept.held.insert(native.clone(), held);
-        Some(Item { native, json: lock.get(key)?.canonical.clone().into() })
+        Some(Item { native, json: state.lock.get(key)?.canonical.clone().into() })
     }
 
-    fn tell(&self, change: &Change, digest: &str, held: bool) {
-        let before = self.told().insert(change.key.clone(), digest.to_owned());
-        if before.as_deref() != Some(digest) {
-            self.contracts.tell(change, held);
+    /// What is done with an item that differs: as it was judged before, or judged and told now.
+    fn ruling(
+        &self,
+        state: &State,
+        key: &Key,
+        digest: &str,
+        judge: impl FnOnce() -> Option<(Change, Ruling)>,
+    ) -> Option<Ruling> {
+        let against = (state.number, digest.to_owned());
+        let before = self.known().get(key).cloned();
+        if let Some(known) = before.as_ref().filter(|known| known.against == against) {
+            return Some(known.ruling.clone());
         }
+        let (change, ruling) = judge()?;
+        if before.is_none_or(|before| before.against.1 != digest) {
+            let held = self.hold && !matches!(ruling, Ruling::Shown);
+            self.contracts.tell(&change, held);
+        }
+        self.known().insert(key.clone(), Known { against, ruling: ruling.clone() });
+        Some(ruling)
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, String>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

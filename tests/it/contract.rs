@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -281,6 +282,7 @@ async fn clients_hear_nothing_of_what_is_held_back() {
     assert_eq!(merged.notice().await, "tools");
     assert_eq!(mirrored.notice().await, "tools");
     assert_eq!(tools(&gateway).await[0]["description"], "Sends a note!");
+    gateway.signal(Signal::SIGTERM);
     merged.end_without_notice().await;
     mirrored.end_without_notice().await;
     gateway.stop().await;
