@@ -1,6 +1,6 @@
 //! The contract guard: what a walk brought is held against the approved definitions before anybody sees it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
@@ -21,6 +21,8 @@ use crate::telemetry::audit::{Audit, ContractEntry};
 /// How often it is looked whether the lock file is another one.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// Definitions that differ, remembered of one server.
+const MOST_KNOWN: usize = 10_000;
 /// The hash of what is not there.
 const GONE: &str = "-";
 
@@ -112,10 +114,12 @@ fn read(path: &Path) -> Result<Lock, String> {
 }
 
 /// What was held back of one list.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Kept {
     /// By native name.
     pub(super) held: HashMap<Box<str>, Arc<Held>>,
+    /// The number of the approved definitions.
+    pub(super) number: u64,
 }
 
 /// The guard of one server.
@@ -124,18 +128,16 @@ pub(super) struct Guard {
     server: String,
     hold: bool,
     contracts: Arc<Contracts>,
-    /// The number of the approved definitions when it began.
-    began: u64,
-    /// What was found of each item that differs: judged and told once, however often it is listed. A std mutex: held
-    /// to look at a map, never across an await.
-    known: Mutex<BTreeMap<Key, Known>>,
+    /// What was found of each definition that differs: judged and told once, however often and to whomever it is listed.
+    /// A std mutex: held to look at a map, never across an await.
+    known: Mutex<HashMap<(Key, String), Known>>,
 }
 
-/// One item that differs, as it was judged.
+/// One definition that differs, as it was judged.
 #[derive(Debug, Clone)]
 struct Known {
-    /// The number of the approved definitions, and the hash of what the server says.
-    against: (u64, String),
+    /// The number of the approved definitions it was held against.
+    number: u64,
     ruling: Ruling,
 }
 
@@ -149,19 +151,23 @@ enum Ruling {
 
 impl Guard {
     /// `None`: nothing is guarded.
-    pub(super) fn new(server: &str, guarding: Guarding, contracts: Option<&Arc<Contracts>>) -> Option<Self> {
-        let contracts = contracts.filter(|_| guarding != Guarding::Off)?;
-        let hold = guarding == Guarding::Hold;
-        let (server, began) = (server.to_owned(), contracts.state.load().number);
-        Some(Self { server, hold, contracts: Arc::clone(contracts), began, known: Mutex::default() })
+    pub(super) fn new(server: &ServerConfig, contracts: Option<&Arc<Contracts>>) -> Option<Self> {
+        let contracts = contracts.filter(|_| server.contract != Guarding::Off)?;
+        let (hold, server) = (server.contract == Guarding::Hold, server.name.clone());
+        Some(Self { server, hold, contracts: Arc::clone(contracts), known: Mutex::default() })
+    }
+
+    /// The number of the approved definitions in use.
+    pub(super) fn number(&self) -> u64 {
+        self.contracts.state.load().number
     }
 
     /// Replaces what is not approved by what is, under `hold`; tells of it in any case, once.
     /// What the operator hides is none of its business.
     pub(super) fn judge(&self, server: &ServerConfig, kind: Kind, walked: &mut Walked) -> Kept {
-        let mut kept = Kept::default();
-        let Some(locked) = Locked::of(kind) else { return kept };
         let state = self.contracts.state.load_full();
+        let mut kept = Kept { held: HashMap::new(), number: state.number };
+        let Some(locked) = Locked::of(kind) else { return kept };
         let mut seen: HashSet<Key> = HashSet::new();
         let mut items = Vec::with_capacity(walked.items.len());
         for item in std::mem::take(&mut walked.items) {
@@ -194,7 +200,6 @@ impl Guard {
             return Some(item).filter(|_| !self.hold);
         };
         if state.lock.get(key).is_some_and(|approved| approved.digest == entry.digest) {
-            self.known().remove(key);
             return Some(item);
         }
         let ruling =
@@ -236,28 +241,34 @@ impl Guard {
         digest: &str,
         judge: impl FnOnce() -> Option<(Change, Ruling)>,
     ) -> Option<Ruling> {
-        let against = (state.number, digest.to_owned());
-        let before = self.known().get(key).cloned();
-        if let Some(known) = before.as_ref().filter(|known| known.against == against) {
+        let place = (key.clone(), digest.to_owned());
+        let before = self.known().get(&place).cloned();
+        if let Some(known) = before.as_ref().filter(|known| known.number == state.number) {
             return Some(known.ruling.clone());
         }
         let (change, ruling) = judge()?;
-        if before.is_none_or(|before| before.against.1 != digest) {
+        if before.is_none() {
             let held = self.hold && !matches!(ruling, Ruling::Shown);
             self.contracts.tell(&change, held);
         }
-        self.known().insert(key.clone(), Known { against, ruling: ruling.clone() });
+        let mut known = self.known();
+        // A server that never says the same twice is told of more than once.
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(place, Known { number: state.number, ruling: ruling.clone() });
         Some(ruling)
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<Key, Known>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<(Key, String), Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Looks at the lock file for as long as its shelf is in use; another one makes everything be asked for again.
-pub(super) async fn attend(shelf: Weak<Shelf>) {
-    let began = |own: &Arc<Shelf>| own.guard.as_ref().map(|guard| guard.began);
+/// Looks at the lock file for as long as its shelf is in use; another one makes what all see be asked for again, and what
+/// single callers see be old.
+pub(super) async fn attend(shelf: Weak<Shelf>, refetch: bool) {
+    let began = |own: &Arc<Shelf>| own.guard.as_ref().map(|guard| guard.number());
     let Some(mut number) = shelf.upgrade().as_ref().and_then(began) else { return };
     loop {
         {
@@ -265,7 +276,7 @@ pub(super) async fn attend(shelf: Weak<Shelf>) {
             let Some(guard) = &own.guard else { return };
             // A look at a file's age and size.
             let now = guard.contracts.look();
-            if std::mem::replace(&mut number, now) != now {
+            if std::mem::replace(&mut number, now) != now && refetch {
                 for kind in Kind::ALL {
                     own.invalidate(kind);
                     own.refetch(kind);

@@ -23,6 +23,8 @@ pub struct Published {
     pub id: u64,
     /// The first of the snapshots in a row that look the same to clients.
     pub looks: u64,
+    /// The number of the approved definitions it was held against.
+    pub(super) approved: u64,
     /// What may be seen, in native order.
     pub items: Vec<PublishedItem>,
     /// Native names that `allow`, `deny` or `override.enabled` hide, in native order.
@@ -79,6 +81,7 @@ impl Published {
         Self {
             id,
             looks: id,
+            approved: 0,
             items: Vec::new(),
             hidden: Vec::new(),
             faults: Vec::new(),
@@ -149,6 +152,14 @@ impl Published {
         let state = |item: &PublishedItem| item.held.as_ref().map(|held| held.digest.clone());
         self.items.len() == other.items.len()
             && self.items.iter().zip(&other.items).all(|(a, b)| a.native == b.native && state(a) == state(b))
+    }
+
+    /// About how many bytes it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let items =
+            self.items.iter().map(|item| item.json.len() + item.native.len() + size_of::<PublishedItem>());
+        items.sum::<usize>()
+            + self.hidden.iter().map(|name| name.len() + size_of::<Box<str>>()).sum::<usize>()
     }
 
     /// The native names of what may be seen, in order.

@@ -86,7 +86,8 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     if auth.as_ref().is_some_and(|auth| auth.allow_insecure_http) {
         servers.iter_mut().for_each(|server| server.credentials.unguard());
     }
-    Ok(Config { gateway, endpoints, servers, auth, grants, audit, contract, telemetry })
+    let tls = all.tls.and_then(|(tls, _)| tls);
+    Ok(Config { gateway, endpoints, servers, auth, grants, audit, contract, telemetry, tls })
 }
 
 /// A table as it stands in one of the files, or as if the first one had it without any key.
@@ -171,6 +172,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     once(reading, &mut all.audit, more.audit);
     once(reading, &mut all.contract, more.contract);
     once(reading, &mut all.telemetry, more.telemetry);
+    once(reading, &mut all.tls, more.tls);
     all.endpoints.extend(more.endpoints);
     all.servers.extend(more.servers);
     all.grants.extend(more.grants);

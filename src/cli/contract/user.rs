@@ -9,7 +9,7 @@ use super::Stop;
 use crate::auth::Principal;
 use crate::cli::explain::who::{self, Known};
 use crate::config::{Config, Credentials, Secret, Target};
-use crate::outbound::{Credential, OnBehalf};
+use crate::outbound::{Credential, OnBehalf, Towards};
 use crate::tasks::Tasks;
 
 /// Gives those servers the credentials of the caller whose token is in the file.
@@ -56,9 +56,10 @@ async fn caller(config: &Config, at: usize, token: &str) -> Result<Arc<Principal
 async fn exchanged(config: &Config, at: usize, caller: &Principal, token: &str) -> Result<Secret, Stop> {
     let server = &config.servers[at];
     let none = || Stop::Usage(format!("server {:?}: no token is to be had for this caller", server.name));
-    let Target::Http { url, .. } = &server.target else { return Err(none()) };
+    let Target::Http { url, ca_file, .. } = &server.target else { return Err(none()) };
     let name: Arc<str> = server.name.as_str().into();
-    let credential = Credential::new(&name, url, &server.credentials, &Tasks::new());
+    let towards = Towards { server: &name, url, ca_file: ca_file.as_deref() };
+    let credential = Credential::new(&towards, &server.credentials, &Tasks::new());
     let caller = OnBehalf {
         principal: Arc::clone(&caller.id),
         issuer: Arc::clone(&caller.issuer),
