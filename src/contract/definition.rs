@@ -9,7 +9,7 @@ use super::schema::classify_schema;
 use super::{Class, Finding, Side, units};
 
 /// Larger definitions are not looked into, only held against each other.
-const LARGEST: usize = 512 * 1024;
+const LARGEST: usize = 256 * 1024;
 
 /// What changed from one definition to another: JSON objects of a tool, prompt, resource or template. Empty if
 /// nothing did.

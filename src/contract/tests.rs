@@ -9,6 +9,7 @@ mod descriptions;
 mod dice;
 mod lock;
 mod property;
+mod verdict;
 
 /// One pair of the corpus, written by hand.
 #[derive(Debug, Deserialize)]

@@ -8,8 +8,10 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::exchange::Answer;
 use crate::support::feed::{Feed, Stream, TELLS, declare, names};
 use crate::support::gateway::{Gateway, Setup};
+use crate::support::people::{People, with};
 use crate::support::request::{call, mcp};
 use crate::support::server::{Offer, Server, tool};
 use crate::support::{eventually, scale};
@@ -369,4 +371,49 @@ async fn lock_diff_and_approve() {
     );
     assert_eq!(bench.run(&["lock"]).await.0, 1);
     assert_eq!(lock_text(bench.folder.path()), before);
+}
+
+/// Issue 7: where each caller has lists of his own, `lock` must be told whose are meant; what is approved of them holds
+/// for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_of_callers_are_walked_with_a_token_only() {
+    let people = People::new().await;
+    let server = Server::modern("s", Offer::tools(&["t"])).await;
+    server.on("tools/list", |seen| {
+        let shown = seen.header("authorization").unwrap_or_default();
+        let name = if shown.contains("for-alice-") { "of_alice" } else { "of_others" };
+        let text = format!("{{\"resultType\":\"complete\",\"tools\":[{}],\"ttlMs\":0}}", tool(name));
+        Answer::result(seen, &text)
+    });
+    let bench = Bench::new(&server);
+    let guarded = |setup: Setup| {
+        let more = format!("contract = \"hold\"\n{}", people.exchange(""));
+        setup
+            .toml(&format!("[contract]\nlock = {:?}", bench.path("gatehouse.lock").display().to_string()))
+            .http("s", &server.url(), &more)
+    };
+    std::fs::write(bench.path("gatehouse.toml"), guarded(people.setup()).text()).unwrap();
+    let (code, said) = bench.run(&["lock"]).await;
+    assert!(code == 2 && said.contains("--token-file") && said.contains('s'), "{code}: {said}");
+    assert!(!bench.path("gatehouse.lock").exists() && server.seen().is_empty(), "nobody was asked");
+
+    let (alice, bob) = (people.token("alice"), people.token("bob"));
+    let file = bench.path("token").display().to_string();
+    std::fs::write(&file, "no token").unwrap();
+    assert_eq!(bench.run(&["lock", "--token-file", &file]).await.0, 2);
+    std::fs::write(&file, &alice).unwrap();
+    let (code, said) = bench.run(&["lock", "--token-file", &file]).await;
+    assert_eq!(code, 0, "{said}");
+    let text = lock_text(bench.folder.path());
+    assert!(text.contains("of_alice") && !text.contains("of_others"), "{text}");
+    assert!(!said.contains(&alice) && !text.contains("for-alice"), "no token is told");
+
+    let gateway = guarded(people.setup()).start().await;
+    let listed = async |token: &str| {
+        let reply = gateway.send(with(mcp("tools/list", "{}"), token)).await.result();
+        reply["tools"].as_array().unwrap().iter().map(|tool| tool["name"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&alice).await, ["s_of_alice"]);
+    assert_eq!(listed(&bob).await, [""; 0], "nobody approved what bob is offered");
+    gateway.stop().await;
 }

@@ -16,6 +16,8 @@ use super::types::{Types, listed, types, values};
 
 /// Pairs of schemas one comparison may look at.
 pub(super) const MOST_STEPS: usize = 20_000;
+/// Bytes of a pair that count as another step: what a comparison may cost is bounded, whatever a server writes.
+const STEP: usize = 512;
 /// How deep schemas may be nested.
 const DEEPEST: usize = 48;
 /// Longer values are cut in sentences.
@@ -139,12 +141,12 @@ impl<'w> Walker<'w> {
         first == second && (self.equal_references || !refers(first))
     }
 
-    fn key(&self, first: &Value, second: &Value, whole: bool) -> u64 {
+    /// What a pair is known by, and the bytes it has.
+    fn key(&self, first: &Value, second: &Value, whole: bool) -> (u64, usize) {
+        let (first, second) = (first.to_string(), second.to_string());
         let mut hasher = DefaultHasher::new();
-        first.to_string().hash(&mut hasher);
-        second.to_string().hash(&mut hasher);
-        (whole, &self.beyond).hash(&mut hasher);
-        hasher.finish()
+        (&first, &second, whole, &self.beyond).hash(&mut hasher);
+        (hasher.finish(), first.len() + second.len())
     }
 
     /// Adds every reason why an instance of `first` may be none of `second`. `whole`: these are whole schemas,
@@ -158,8 +160,8 @@ impl<'w> Walker<'w> {
             self.unknown("it is too large or too deep");
             return;
         }
-        self.steps.set(left - 1);
-        let key = self.key(&first.value, &second.value, whole);
+        let (key, size) = self.key(&first.value, &second.value, whole);
+        self.steps.set(left.saturating_sub(1 + size / STEP));
         if self.done.contains(&key) {
             return;
         }
