@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -284,10 +283,7 @@ async fn clients_hear_nothing_of_what_is_held_back() {
     assert_eq!(merged.notice().await, "tools");
     assert_eq!(mirrored.notice().await, "tools");
     assert_eq!(tools(&gateway).await[0]["description"], "Sends a note!");
-    gateway.signal(Signal::SIGTERM);
-    merged.end_without_notice().await;
-    mirrored.end_without_notice().await;
-    gateway.stop().await;
+    tokio::join!(gateway.stop(), merged.end_without_notice(), mirrored.end_without_notice());
 }
 
 /// Issue 7: `hold` without a lock file does not start; nor with one that was changed by hand.

@@ -213,9 +213,13 @@ impl Dice {
             _ => {
                 for key in ["enum", "anyOf", "oneOf"] {
                     let more = if key == "enum" { self.scalar() } else { self.schema(0) };
-                    if let Some(all) = map.get_mut(key).and_then(Value::as_array_mut) {
-                        if self.yes() || all.len() < 2 { all.push(more) } else { all.truncate(all.len() - 1) }
-                    }
+                    let grows = self.yes();
+                    map.get_mut(key).and_then(Value::as_array_mut).into_iter().for_each(|all| {
+                        match grows || all.len() < 2 {
+                            true => all.push(more.clone()),
+                            false => all.truncate(all.len() - 1),
+                        }
+                    });
                 }
             }
         }
