@@ -24,6 +24,9 @@ fn main() -> ExitCode {
             Command::Serve(args) => cli::serve::run(args).await,
             Command::Explain(args) => cli::explain::run(args).await,
             Command::Check(args) => cli::check::run(args).await,
+            Command::Lock(args) => cli::lock::run(args).await,
+            Command::Diff(args) => cli::diff::run(args).await,
+            Command::Approve(args) => cli::approve::run(args).await,
             Command::Demo(args) => match cli::demo::run(args, Tasks::new()).await {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => cli::complain(&format!("{error:#}"), cli::code::START),

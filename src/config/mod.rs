@@ -13,6 +13,7 @@ use crate::protocol::method::Kind;
 pub mod audit;
 pub mod auth;
 mod check;
+pub mod contract;
 pub mod credentials;
 mod expand;
 mod file;
@@ -34,6 +35,7 @@ mod warnings;
 
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
+pub use contract::{Contract, Guarding};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use globs::{Filter, Globs};
 pub use grant::Grant;
@@ -56,6 +58,8 @@ pub struct Config {
     pub grants: Vec<Grant>,
     /// `[audit]`
     pub audit: Audit,
+    /// `[contract]`
+    pub contract: Contract,
     /// `[telemetry]`
     pub telemetry: Telemetry,
     /// `[tls]`; `None`: clients come by plain HTTP.
@@ -211,6 +215,8 @@ pub struct Server {
     pub resources_probe: bool,
     /// `tools.override.NAME`
     pub overrides: BTreeMap<String, Override>,
+    /// `contract`: what happens when it changes what it offers.
+    pub contract: Guarding,
     /// `[server.credentials]`
     pub credentials: Credentials,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
@@ -377,6 +383,7 @@ impl Server {
     /// Whether nothing of this kind is held back or changed by the operator.
     pub fn shows_all(&self, kind: Kind) -> bool {
         match kind {
+            _ if self.contract == Guarding::Hold => false,
             Kind::Tools => self.tools.is_open() && self.overrides.is_empty(),
             Kind::Prompts => self.prompts.is_open(),
             Kind::Resources | Kind::Templates => self.resources.is_open(),

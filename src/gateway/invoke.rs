@@ -55,6 +55,10 @@ impl Gateway {
                 record.outcome(error.outcome());
                 Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
             }
+            Err(GatewayError::Held(why, outcome)) if kind == Kind::Tools => {
+                record.outcome(outcome);
+                Ok(relay::tool_error(&why, &call.snapshot.server_info))
+            }
             other => other,
         }
     }
@@ -126,6 +130,7 @@ impl Gateway {
             edits.replace(name_span, route.native_json.clone());
         }
         let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
+        honoured(route, arguments)?;
         let bound = Bound { call, server: &route.shelf.server.config, name: &route.exposed, arguments };
         let mut request = self.request(call, edits, &bound)?;
         request.name.clone_from(&route.native_header);
@@ -230,6 +235,27 @@ impl Gateway {
 /// What a call or a get names.
 fn invoked(call: &Call) -> Kind {
     if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts }
+}
+
+/// Whether a call of a tool that is held back can be made as it was approved.
+fn honoured(route: &Route, arguments: Option<&str>) -> Result<(), GatewayError> {
+    let Some(held) = &route.item().held else { return Ok(()) };
+    let (tool, server) = (&route.exposed, &route.shelf.server.name);
+    if let Some(why) = &held.withdrawn {
+        let said = format!(
+            "The tool \"{tool}\" is withdrawn: {why}. Do without it; the operator of the gateway can approve \
+             what the server \"{server}\" offers now."
+        );
+        return Err(GatewayError::Held(said, Outcome::Unavailable));
+    }
+    match held.checker.fault(arguments) {
+        None => Ok(()),
+        Some(fault) => {
+            let said =
+                format!("The tool \"{tool}\" was not called: {fault}. Call it again as its schema says.");
+            Err(GatewayError::Held(said, Outcome::BadRequest))
+        }
+    }
 }
 
 fn check_params(call: &Call, route: &Route) -> Result<(), GatewayError> {

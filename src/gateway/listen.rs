@@ -318,7 +318,7 @@ impl Caller {
         for (kind, shelf) in kinds.iter().flat_map(|k| self.members.iter().map(move |m| (*k, m))) {
             let known = shelf.known(kind);
             // An empty list looks like one that is not known yet.
-            state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.id));
+            state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.looks));
             if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
                 state.push(Some(known.map_or(0, |known| known.announced)));
             }

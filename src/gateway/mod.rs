@@ -201,6 +201,9 @@ impl Gateway {
     /// The same, with an audit log.
     #[must_use]
     pub fn with_audit(self, audit: Option<Audit>) -> Self {
+        if let (Some(contracts), Some(audit)) = (self.catalogue.contracts(), &audit) {
+            contracts.set_audit(audit.clone());
+        }
         Self { audit, ..self }
     }
 

@@ -36,6 +36,8 @@ pub struct View {
     pub items: Vec<Arc<Route>>,
     /// Positions by name; for resources and templates: URIs and URI templates.
     places: HashMap<Box<str>, Places>,
+    /// Tools that are in no list, since their servers can no longer do what was approved: who calls one is told so.
+    withdrawn: Vec<Arc<Route>>,
     /// Whether a URI of several servers may stand in it several times: which one counts depends on the caller.
     pub(super) twins: bool,
 }
@@ -91,6 +93,11 @@ impl View {
         let places = self.places.get(exposed);
         let all = places.into_iter().flat_map(|places| std::iter::once(&places.first).chain(&places.more));
         all.map(|at| &self.items[*at])
+    }
+
+    /// The withdrawn tool of this exposed name, if this caller could use it.
+    pub fn withdrawn(&self, exposed: &str, rights: &Rights) -> Option<&Arc<Route>> {
+        self.withdrawn.iter().find(|route| *route.exposed == *exposed && rights.sees(&route.givers))
     }
 
     /// The item of this exposed name in a caller's view.
@@ -197,16 +204,12 @@ fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics)
     }
     let mut items = Vec::with_capacity(naming.named().len());
     let mut places: HashMap<Box<str>, Places> = HashMap::with_capacity(naming.named().len());
+    let mut withdrawn = Vec::new();
     for named in naming.named() {
         let (member, published) = listed[named.list];
         let shelf = &shelves[member];
         let item = &published.items[named.item];
-        let at = items.len();
-        let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
-        if known.first != at {
-            known.more.push(at);
-        }
-        items.push(Arc::new(Route {
+        let route = Arc::new(Route {
             metrics: OnceLock::new(),
             givers: snapshot.policy.givers(&shelf.server.name, kind, &item.native),
             exposed: named.exposed.clone(),
@@ -215,7 +218,17 @@ fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics)
             item: named.item,
             native_json: json_string(&item.native).into(),
             native_header: Request::name_value(&item.native),
-        }));
+        });
+        if item.withdrawn().is_some() {
+            withdrawn.push(route);
+            continue;
+        }
+        let at = items.len();
+        let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
+        if known.first != at {
+            known.more.push(at);
+        }
+        items.push(route);
     }
     let bytes: Vec<Bytes> = items.iter().map(|route| shown(kind, route)).collect();
     View {
@@ -223,6 +236,7 @@ fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics)
         sheet: Arc::new(Sheet::new(bytes.iter().map(|item| &item[..]))),
         items,
         places,
+        withdrawn,
         twins,
     }
 }

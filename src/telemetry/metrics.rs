@@ -40,6 +40,7 @@ pub struct Metrics {
     audit_dropped: IntCounter,
     server_noise: IntCounterVec,
     clashes: IntGaugeVec,
+    contract_changes: IntCounterVec,
     panics: IntCounter,
     tasks: IntGauge,
     connections: IntGauge,
@@ -174,6 +175,12 @@ impl Metrics {
                 &["server", "kind"],
             )?,
             clashes: gauge(&r, "gatehouse_name_clashes", "Items renamed or dropped by a clash", &["server"])?,
+            contract_changes: counter(
+                &r,
+                "gatehouse_contract_changes_total",
+                "Definitions of a server that differ from the approved ones, by what that means",
+                &["server", "class"],
+            )?,
             panics: register(
                 &r,
                 IntCounter::new("gatehouse_panics_total", "Panics caught in calls and tasks")?,
@@ -306,6 +313,11 @@ impl Metrics {
     pub fn violations(&self, server: &str, kind: &str, total: u64) {
         let counter = self.server_noise.with_label_values(&[server, kind]);
         counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    /// A definition that differs from the approved one.
+    pub fn contract_change(&self, server: &str, class: &str) {
+        self.contract_changes.with_label_values(&[server, class]).inc();
     }
 
     /// Items of a server that were renamed or dropped.

@@ -22,6 +22,7 @@ mod check;
 mod completion;
 mod contexts;
 mod contexts_stdio;
+mod contract;
 mod credentials;
 mod crowd;
 mod discovery;

@@ -13,9 +13,10 @@ use super::super::values::{
     line_with_place, number, path, proxy_url, size, text, text_with_place, time,
 };
 use super::super::{
-    Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, SessionScope, Target,
+    Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server, SessionScope, Target,
 };
 use super::ServerEntry;
+use super::contract::guarding;
 use super::credentials::{credentials, forwardable};
 use super::words;
 
@@ -126,6 +127,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         resource_uris,
         resources_probe,
         overrides: head.overrides,
+        contract: table.or("contract", guarding, Guarding::Off),
         credentials,
         forward_headers: table.or(
             "forward_headers",
