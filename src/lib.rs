@@ -6,7 +6,7 @@
 //!
 //! | floor | room | what it is for |
 //! | --- | --- | --- |
-//! | 8 | [`cli`] | one file a command: `serve`, `check`, `demo` |
+//! | 8 | [`cli`] | one file a command: `serve`, `check`, `explain`, `import`, `demo` |
 //! | 7 | [`app`] | owns everything: builds the rooms, binds the sockets, takes it all down |
 //! | 6 | [`inbound`] | the door for MCP clients: layers, one message parsed, JSON or events back |
 //! | 6 | [`admin`] | the door for operators: health and metrics |

@@ -9,6 +9,7 @@ pub mod check;
 pub mod demo;
 pub mod exec;
 pub mod explain;
+pub mod import;
 pub mod serve;
 
 /// One MCP endpoint for many MCP servers.
@@ -29,6 +30,8 @@ pub enum Command {
     Check(check::CheckArgs),
     /// Say whether a caller may use a tool, and why
     Explain(explain::ExplainArgs),
+    /// Turn the servers of an MCP client's file into a configuration
+    Import(import::ImportArgs),
     /// Run a small MCP server, to try things with
     Demo(demo::DemoArgs),
     /// Become a server's process with limits and account set

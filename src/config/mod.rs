@@ -38,6 +38,7 @@ pub use auth::Auth;
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use globs::Globs;
 pub use grant::Grant;
+pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
 pub use warnings::Warning;
@@ -94,6 +95,8 @@ pub struct Gateway {
     pub strict_names: bool,
     /// `allow_clashes` of prefixes.
     pub allow_clashes: bool,
+    /// `pinned_only`: a command that fetches a package without an exact version is an error.
+    pub pinned_only: bool,
     /// `max_ttl` for anything cached.
     pub max_ttl: Duration,
     /// `stale_if_error`: how long an expired list may stand in for a dead server's.

@@ -53,6 +53,7 @@ pub(super) fn server(table: &Table<'_>) -> ServerEntry {
         name_at: table.place("name"),
         prefix_at: table.place("prefix"),
         prefix,
+        command_at: table.place("command"),
         prefix_value,
         issuer_at: entry.issuer_at,
         token_url_at: entry.token_url_at,
