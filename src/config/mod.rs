@@ -140,6 +140,19 @@ pub struct Endpoint {
     pub prefix: bool,
     /// `instructions` of this endpoint instead of the gateway's.
     pub instructions: Option<String>,
+    /// `discovery`
+    pub discovery: Discovery,
+    /// `pinned`: globs on exposed names of tools that are listed beside the search.
+    pub pinned: Globs,
+}
+
+/// `endpoint.discovery`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discovery {
+    /// Every tool is listed.
+    List,
+    /// Tools are searched; listed are three tools for that, and the pinned ones.
+    Search,
 }
 
 /// `[[server]]`: one MCP server behind us.
@@ -151,6 +164,8 @@ pub struct Server {
     pub owner: Option<String>,
     /// `description`
     pub description: Option<String>,
+    /// `tags` of all its tools, for the search.
+    pub tags: Vec<String>,
     /// `prefix` of exposed names, = name by default; may be empty.
     pub prefix: String,
     /// `url` or `command`.
@@ -197,6 +212,12 @@ pub struct Server {
     pub resource_uris: Globs,
     /// `resources.probe`: asked for URIs that nobody is known to own.
     pub resources_probe: bool,
+    /// `tools.tags`: for the search, which tools have which more tags, by globs on native names.
+    pub tool_tags: BTreeMap<String, Globs>,
+    /// `tools.confirm`: globs on native names of tools that are called only if the user agrees.
+    pub confirm: Globs,
+    /// `tools.deny_arguments = ["secrets"]`: no call whose arguments hold a token or a key.
+    pub deny_secrets: bool,
     /// `tools.override.NAME`
     pub overrides: BTreeMap<String, Override>,
     /// `[server.credentials]`

@@ -8,6 +8,8 @@ use bytestring::ByteString;
 use tokio::time::Instant;
 
 use super::along::{forwarded, join, on_behalf, relayable, trace};
+use super::confirm::Gate;
+use super::discovery;
 use super::error::{failure_outcome, sentence};
 use super::read::keep;
 use super::record::Record;
@@ -52,6 +54,9 @@ impl Gateway {
         let (_, name) = text_param(call, "name")?;
         object_or_null(call, "arguments")?;
         record.asked(&name);
+        if let Some(own) = discovery::own(call, &name) {
+            return Box::pin(self.serve_own(call, own, outlet, record)).await;
+        }
         let done = match self.resolve(call, kind, &name, record).await {
             Ok(route) => self.follow(call, route, outlet, record).await,
             Err(error) => Err(error),
@@ -75,7 +80,7 @@ impl Gateway {
     ) -> Result<Parts, GatewayError> {
         let kind = invoked(call);
         record.routed(&route.shelf.server.name, Some(&route));
-        if kind == Kind::Tools {
+        if kind == Kind::Tools && !call.steps.unwrapped {
             route = self.checked(call, route, record).await.inspect_err(|error| {
                 if matches!(error, GatewayError::ParamHeader(_)) {
                     self.metrics.header_rejection("param");
@@ -126,6 +131,11 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
         self.admit(call, call.rights.decide(&route.givers), outlet, record)?;
+        match self.gate(call, route, record)? {
+            Gate::Open => {}
+            Gate::Confirmed(call) => return Box::pin(self.attempt(&call, route, outlet, record)).await,
+            Gate::Closed(answer) => return Ok(answer),
+        }
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {

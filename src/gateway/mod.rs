@@ -10,10 +10,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod along;
+mod confirm;
 mod digest;
 mod discover;
+mod discovery;
 pub mod error;
 mod invoke;
+mod leaves;
 mod links;
 mod list;
 mod listen;
@@ -23,6 +26,7 @@ mod read;
 mod record;
 mod relay;
 mod resolve;
+mod secrets;
 mod sheet;
 pub mod snapshot;
 mod state;
@@ -47,7 +51,7 @@ use crate::telemetry::audit::Audit;
 use record::Record;
 
 /// One request, checked against its headers, in modern meaning.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Call {
     /// The message.
     pub envelope: Envelope,
@@ -71,6 +75,17 @@ pub struct Call {
     pub client: Client,
     /// When it arrived.
     pub arrived: Instant,
+    /// What was done with it on the way.
+    pub steps: Steps,
+}
+
+/// What the gateway itself did with a call before it goes to its server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Steps {
+    /// It came inside a `call_tool`: then no header mirrors its name and arguments.
+    pub unwrapped: bool,
+    /// The user was asked and agreed (`tools.confirm`).
+    pub confirmed: bool,
 }
 
 /// What a client declared with this request.

@@ -105,6 +105,9 @@ impl Sheets {
 /// The items that these grants show, each name once: where servers are merged, a URI is that of the first server in
 /// file order that the caller may ask for it (F-058).
 fn narrowed(view: &View, rights: &Rights) -> Sheet {
+    if let Some(discovery) = &view.discovery {
+        return discovery.front(view, rights);
+    }
     let mut seen = HashSet::new();
     let shown = view.items.iter().enumerate().filter(|(_, route)| rights.sees(&route.givers));
     let once = shown.filter(|(_, route)| !view.twins || seen.insert(&*route.exposed));

@@ -12,7 +12,7 @@ use super::sheet::Sheets;
 use super::view::View;
 use crate::auth::Principal;
 use crate::catalogue::Shelf;
-use crate::config::{Config, Endpoint as EndpointConfig};
+use crate::config::{Config, Discovery, Endpoint as EndpointConfig};
 use crate::policy::{Caller, Decision, GrantSet, Policy, Rights};
 use crate::protocol::items::json_string;
 use crate::protocol::method::Kind;
@@ -133,6 +133,11 @@ impl Endpoint {
             kinds.iter().any(|kind| rights.sees(&givers[*kind as usize]))
         };
         self.members.iter().zip(&self.givers).map(move |(shelf, givers)| (shelf, sees(givers)))
+    }
+
+    /// Whether items of a kind are searched here instead of being listed.
+    pub(super) fn searches(&self, kind: Kind) -> bool {
+        kind == Kind::Tools && self.config.discovery == Discovery::Search
     }
 
     /// Whether a caller has anything of one of these kinds here.

@@ -17,7 +17,7 @@ use crate::seal::{Purpose, Sealer};
 /// Largest state of a server that we carry.
 const MOST: usize = 64 * 1024;
 /// How long a user may take to answer.
-const LIFE: Duration = Duration::from_secs(15 * 60);
+pub(super) const LIFE: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Serialize, Deserialize)]
 struct State {
@@ -82,6 +82,6 @@ impl Bound<'_> {
     }
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use http::HeaderValue;
 
+use super::discovery::Discovery;
 use super::names::{List, Naming, on_endpoint};
 use super::sheet::Sheet;
 use super::snapshot::{Endpoint, Snapshot};
@@ -32,6 +33,8 @@ pub struct View {
     pub items: Vec<Arc<Route>>,
     /// Positions by name; for resources and templates: URIs and URI templates.
     places: HashMap<Box<str>, Places>,
+    /// Where tools are searched: the search. Then the sheet holds what is listed all the same.
+    pub(super) discovery: Option<Discovery>,
     /// Whether a URI of several servers may stand in it several times: which one counts depends on the caller.
     pub(super) twins: bool,
 }
@@ -165,17 +168,24 @@ fn build(
         }));
     }
     let bytes: Vec<Bytes> = items.iter().map(|route| shown(kind, route)).collect();
-    View {
+    let mut view = View {
         key: known.iter().map(|k| k.as_ref().map(|k| k.id)).collect(),
         sheet: Arc::new(Sheet::new(bytes.iter().map(|item| &item[..]))),
         items,
         places,
+        discovery: None,
         twins,
+    };
+    if endpoint.searches(kind) {
+        let discovery = Discovery::new(&endpoint.config, Arc::clone(&view.sheet));
+        view.sheet = Arc::new(discovery.front(&view, &Rights::Open));
+        view.discovery = Some(discovery);
     }
+    view
 }
 
 /// An item as clients see it.
-fn shown(kind: Kind, route: &Route) -> Bytes {
+pub(super) fn shown(kind: Kind, route: &Route) -> Bytes {
     let item = route.item();
     if *item.native == *route.exposed {
         return item.json.clone();
@@ -197,7 +207,13 @@ fn name(
         .map(|(member, published)| List { member: *member, natives: published.natives() })
         .collect();
     let servers: Vec<&ServerConfig> = endpoint.members.iter().map(|shelf| &shelf.server.config).collect();
-    on_endpoint(&snapshot.rules, endpoint.config.prefix && !twins, kind, &servers, &lists)
+    on_endpoint(
+        &snapshot.rules.on(&endpoint.config),
+        endpoint.config.prefix && !twins,
+        kind,
+        &servers,
+        &lists,
+    )
 }
 
 fn report(

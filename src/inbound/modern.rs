@@ -5,7 +5,7 @@ use http::HeaderMap;
 use super::endpoint::{Arrival, refuse};
 use super::error::Refusal;
 use super::{Door, Response};
-use crate::gateway::{Call, Client};
+use crate::gateway::{Call, Client, Steps};
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};
 use crate::protocol::method::Method;
@@ -28,6 +28,7 @@ pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>>
             token: arrival.token,
             arrived: arrival.at,
             envelope: arrival.envelope,
+            steps: Steps::default(),
         }),
         Err(refusal) => Err(Box::new(refuse(door, &arrival, &refusal))),
     }

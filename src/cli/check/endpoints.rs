@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::live::Contact;
 use super::report::{DroppedPart, EndpointPart, Finding, NamePart, Severity};
 use crate::catalogue::Published;
-use crate::config::{Config, Endpoint, Server};
+use crate::config::{Config, Discovery, Endpoint, Server};
 use crate::gateway::names::{List, NameRules, Naming, Reason, on_endpoint};
 use crate::protocol::method::Kind;
 
@@ -54,10 +54,14 @@ pub(super) fn asked(config: &Config, endpoint: &Endpoint, contacts: &[Contact]) 
         twice(&part.prompts, "prompts", findings);
     }
     findings.extend(too_long(&part.tools, &part.prompts, config.gateway.max_name_length));
-    if part.tools.len() > MANY_TOOLS {
+    if endpoint.discovery == Discovery::List && part.tools.len() > MANY_TOOLS {
         let message = format!("{} tools are visible: models choose worse among many", part.tools.len());
         let hint = Finding::new(Severity::Hint, "many_tools", message);
-        findings.push(hint.help("narrow `tools.allow`, or make endpoints for fewer servers"));
+        findings.push(
+            hint.help(
+                "narrow `tools.allow`, make endpoints for fewer servers, or set `discovery = \"search\"`",
+            ),
+        );
     }
     part
 }
@@ -85,7 +89,7 @@ impl<'a> Face<'a> {
             listed.push((server, published));
         }
         let servers: Vec<&Server> = members.iter().map(|(server, _)| *server).collect();
-        let rules = NameRules::from(&config.gateway);
+        let rules = NameRules::from(&config.gateway).on(endpoint);
         let naming = on_endpoint(&rules, endpoint.prefix, kind, &servers, &lists);
         Self { kind, listed, naming }
     }
@@ -124,6 +128,7 @@ impl<'a> Face<'a> {
                 (&self.listed[named.list].0.name, self.kind.as_str(), &named.exposed);
             let why = match reason {
                 Reason::Foreign => "its name begins with the prefix of another server",
+                Reason::Reserved => "the search has a tool of its name",
                 _ => "an override of this server has its name",
             };
             let message = format!("{kind}: {native:?} of server {server:?} is shown as {exposed:?}: {why}");
@@ -138,6 +143,7 @@ const fn word(reason: Reason) -> &'static str {
         Reason::Length => "length",
         Reason::Foreign => "foreign",
         Reason::Taken => "taken",
+        Reason::Reserved => "reserved",
     }
 }
 

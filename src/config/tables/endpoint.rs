@@ -2,8 +2,8 @@
 
 use super::super::tree::{Node, Table};
 use super::super::units::Wrong;
-use super::super::values::{boolean, globs_with_place, text};
-use super::super::{Endpoint, Globs};
+use super::super::values::{boolean, choice, globs, globs_with_place, text};
+use super::super::{Discovery, Endpoint, Globs};
 use super::EndpointEntry;
 
 /// The path of the endpoint that is there when none is written.
@@ -11,7 +11,14 @@ const DEFAULT_PATH: &str = "/mcp";
 
 /// The endpoint that is there when none is written.
 pub(in super::super) fn default_endpoint() -> Endpoint {
-    Endpoint { path: DEFAULT_PATH.to_owned(), servers: Globs::any(), prefix: true, instructions: None }
+    Endpoint {
+        path: DEFAULT_PATH.to_owned(),
+        servers: Globs::any(),
+        prefix: true,
+        instructions: None,
+        discovery: Discovery::List,
+        pinned: Globs::none(),
+    }
 }
 
 /// Reads one `[[endpoint]]`.
@@ -20,9 +27,17 @@ pub(super) fn endpoint(table: &Table<'_>) -> EndpointEntry {
     let servers = table.get("servers", globs_with_place);
     let prefix = table.get("prefix", boolean);
     let instructions = table.get("instructions", text);
+    let discovery = choice(&[("list", Discovery::List), ("search", Discovery::Search)]);
+    let discovery = table.or("discovery", discovery, Discovery::List);
+    let pinned = table.or("pinned", globs, Globs::none());
+    if table.has("pinned") && discovery == Discovery::List {
+        let help = "remove it, or write `discovery = \"search\"`";
+        table.report("pinned", "means nothing with `discovery = \"list\"`, which lists every tool", help);
+    }
     let unread = table.has("servers") && servers.is_none() || table.has("prefix") && prefix.is_none();
     let (servers, patterns) = servers.unwrap_or_else(|| (Globs::any(), Vec::new()));
-    let endpoint = Endpoint { path, servers, prefix: prefix.unwrap_or(true), instructions };
+    let endpoint =
+        Endpoint { path, servers, prefix: prefix.unwrap_or(true), instructions, discovery, pinned };
     EndpointEntry {
         endpoint: (!unread).then_some(endpoint),
         label: table.at().key.clone(),

@@ -13,6 +13,7 @@ pub(crate) mod id_server;
 pub(crate) mod inside;
 pub(crate) mod json;
 pub(crate) mod measure;
+pub(crate) mod organisation;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
