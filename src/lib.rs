@@ -14,6 +14,7 @@
 //! | 4 | [`catalogue`] | what the servers offer: walked, checked, published, kept while fresh |
 //! | 4 | [`policy`] | may this caller do this? grants in, a verdict out; pure |
 //! | 3 | [`auth`] | who is calling: tokens and keys verified, challenges, the principal |
+//! | 3 | [`playbooks`] | Markdown with front matter: read, linked, faults found |
 //! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, deadlines, cancels |
 //! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
 //! | 1 | [`config`] | TOML → every problem in one report → typed values |
@@ -47,6 +48,7 @@ pub mod gateway;
 pub mod inbound;
 pub mod net;
 pub mod outbound;
+pub mod playbooks;
 pub mod policy;
 pub mod protocol;
 pub mod seal;

@@ -84,6 +84,11 @@ impl Catalogue {
         self.hub.subscribe()
     }
 
+    /// Says that something else changed that lists are made of.
+    pub fn nudge(&self) {
+        self.hub.send_modify(|version| *version += 1);
+    }
+
     /// The shelves now, in file order.
     pub fn shelves(&self) -> Arc<Vec<Arc<Shelf>>> {
         self.shelves.load_full()

@@ -97,6 +97,8 @@ pub struct Gateway {
     pub allow_clashes: bool,
     /// `pinned_only`: a command that fetches a package without an exact version is an error.
     pub pinned_only: bool,
+    /// `playbooks`: a folder of playbooks for every endpoint with prefixes.
+    pub playbooks: Option<PathBuf>,
     /// `max_ttl` for anything cached.
     pub max_ttl: Duration,
     /// `stale_if_error`: how long an expired list may stand in for a dead server's.
@@ -140,6 +142,8 @@ pub struct Endpoint {
     pub prefix: bool,
     /// `instructions` of this endpoint instead of the gateway's.
     pub instructions: Option<String>,
+    /// `playbooks`: a folder of playbooks of this endpoint.
+    pub playbooks: Option<PathBuf>,
     /// `discovery`
     pub discovery: Discovery,
     /// `pinned`: globs on exposed names of tools that are listed beside the search.

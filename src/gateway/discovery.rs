@@ -9,11 +9,13 @@ use std::time::Duration;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
+use super::books::{self, PREFIX};
 use super::names::SEARCHING;
 use super::sheet::Sheet;
 use super::view::View;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::config::{Endpoint, Globs};
+use crate::playbooks::Book;
 use crate::policy::{GrantSet, Rights};
 use crate::protocol::edit::Parts;
 use crate::protocol::method::{Kind, Method};
@@ -46,7 +48,7 @@ pub(super) struct Discovery {
 /// What one set of grants shows, to be searched.
 #[derive(Debug)]
 struct Lens {
-    /// Positions in the view.
+    /// Positions in the view; playbooks are counted on behind its items.
     items: Vec<usize>,
     index: Index,
 }
@@ -71,14 +73,19 @@ impl Discovery {
     /// What is listed for a caller: nothing for whom there is nothing to find.
     pub(super) fn front(&self, view: &View, rights: &Rights) -> Sheet {
         let seen: Vec<usize> = seen(view, rights).collect();
-        if seen.is_empty() {
+        let books: Vec<&Book> = books(view, rights).map(|(_, book)| book).collect();
+        if seen.is_empty() && books.is_empty() {
             return Sheet::new(std::iter::empty());
         }
-        let tags = seen.iter().flat_map(|at| tags(view, *at)).collect();
+        let of_books = books.iter().flat_map(|book| book.tags.iter().map(String::as_str));
+        let tags = seen.iter().flat_map(|at| tags(view, *at)).chain(of_books).collect();
         let own = listed::tools(&tags);
         let pinned = seen.iter().filter(|at| self.pinned.is_match(&view.items[**at].exposed));
         let pinned = pinned.map(|at| self.whole.item(*at));
-        Sheet::new(own.iter().map(String::as_bytes).chain(pinned))
+        let named = |book: &&&Book| self.pinned.is_match(&format!("{PREFIX}{}", book.name));
+        let books: Vec<_> = books.iter().filter(named).map(|book| books::item(Kind::Tools, book)).collect();
+        let books = books.iter().map(|item| &item[..]);
+        Sheet::new(own.iter().map(String::as_bytes).chain(pinned).chain(books))
     }
 
     fn lens(&self, view: &View, rights: &Rights) -> Arc<Lens> {
@@ -89,7 +96,10 @@ impl Discovery {
         self.lenses.get_with(key, || {
             let items: Vec<usize> = seen(view, rights).collect();
             let documents = items.iter().map(|at| index::document(&view.items[*at], self.whole.item(*at)));
-            Arc::new(Lens { index: Index::new(documents), items })
+            let books: Vec<(usize, &Book)> = books(view, rights).collect();
+            let index = Index::new(documents.chain(books.iter().map(|(_, book)| index::playbook(book))));
+            let books = books.iter().map(|(at, _)| view.items.len() + at);
+            Arc::new(Lens { index, items: items.iter().copied().chain(books).collect() })
         })
     }
 }
@@ -98,6 +108,11 @@ impl Discovery {
 fn seen(view: &View, rights: &Rights) -> impl Iterator<Item = usize> {
     let items = view.items.iter().enumerate();
     items.filter(|(_, route)| rights.sees(&route.givers)).map(|(at, _)| at)
+}
+
+/// The playbooks that a caller sees.
+fn books<'v>(view: &'v View, rights: &'v Rights) -> impl Iterator<Item = (usize, &'v Book)> {
+    view.books.iter().flat_map(|books| books.seen(rights))
 }
 
 /// The tags of an item: those of its server, and those its server's table gives it.
@@ -117,7 +132,9 @@ pub(super) fn own(call: &Call, name: &str) -> Option<Own> {
     }
     let at = SEARCHING.iter().position(|own| *own == name)?;
     // Who has nothing to find does not have the search either.
-    endpoint.gives(&call.rights, &[Kind::Tools]).then_some([Own::Search, Own::Describe, Own::Call][at])
+    let books = || endpoint.shelved().is_some_and(|books| books.seen(&call.rights).next().is_some());
+    (endpoint.gives(&call.rights, &[Kind::Tools]) || books())
+        .then_some([Own::Search, Own::Describe, Own::Call][at])
 }
 
 impl Gateway {

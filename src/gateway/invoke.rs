@@ -57,6 +57,9 @@ impl Gateway {
         if let Some(own) = discovery::own(call, &name) {
             return Box::pin(self.serve_own(call, own, outlet, record)).await;
         }
+        if let Some(page) = self.playbook(call, &name, outlet, record)? {
+            return Ok(page);
+        }
         let done = match self.resolve(call, kind, &name, record).await {
             Ok(route) => self.follow(call, route, outlet, record).await,
             Err(error) => Err(error),

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod along;
+pub mod books;
 mod confirm;
 mod digest;
 mod discover;

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use aws_lc_rs::digest::{SHA256, digest};
 
+use super::books::PREFIX;
 use crate::config::{Discovery, Endpoint, Gateway, Server};
 
 mod endpoint;
@@ -48,6 +49,8 @@ pub struct NameRules {
     pub strict: bool,
     /// Names of tools that are the gateway's own where these rules hold.
     pub reserved: &'static [&'static str],
+    /// Whether names that begin as those of playbooks are theirs.
+    pub playbooks: bool,
 }
 
 impl NameRules {
@@ -55,11 +58,13 @@ impl NameRules {
     #[must_use]
     pub fn on(&self, endpoint: &Endpoint) -> Self {
         let reserved: &[&str] = if endpoint.discovery == Discovery::Search { &SEARCHING } else { &[] };
-        Self { reserved, ..self.clone() }
+        let playbooks = endpoint.prefix && (self.playbooks || endpoint.playbooks.is_some());
+        Self { reserved, playbooks, ..self.clone() }
     }
 
     fn takes(&self, kind: NameKind, name: &str) -> bool {
-        kind == NameKind::Tool && self.reserved.contains(&name)
+        (kind == NameKind::Tool && self.reserved.contains(&name))
+            || (self.playbooks && name.starts_with(PREFIX))
     }
 }
 
@@ -70,6 +75,7 @@ impl From<&Gateway> for NameRules {
             max_length: gateway.max_name_length,
             strict: gateway.strict_names,
             reserved: &[],
+            playbooks: gateway.playbooks.is_some(),
         }
     }
 }

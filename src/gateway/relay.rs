@@ -339,6 +339,18 @@ fn declared_already(declared: &str, data: Option<&str>) -> bool {
     }
 }
 
+/// A tool result of the gateway's own: text.
+pub(super) fn tool_text(text: &str, server_info: &Bytes) -> Parts {
+    let mut parts = Parts::new();
+    parts.push(format!(
+        "{{\"resultType\":\"complete\",\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"_meta\":{{\"{SERVER_INFO}\":",
+        json_string(text)
+    ));
+    parts.push(server_info.clone());
+    parts.push(Bytes::from_static(b"}}"));
+    parts
+}
+
 /// A tool result that says what went wrong on the way (design §6).
 pub(super) fn tool_error(sentence: &str, server_info: &Bytes) -> Parts {
     let mut parts = Parts::new();

@@ -111,5 +111,6 @@ fn narrowed(view: &View, rights: &Rights) -> Sheet {
     let mut seen = HashSet::new();
     let shown = view.items.iter().enumerate().filter(|(_, route)| rights.sees(&route.givers));
     let once = shown.filter(|(_, route)| !view.twins || seen.insert(&*route.exposed));
-    Sheet::new(once.map(|(at, _)| view.sheet.item(at)))
+    let own = view.books.as_ref().map(|books| books.items(view.kind, rights)).unwrap_or_default();
+    Sheet::new(once.map(|(at, _)| view.sheet.item(at)).chain(own.iter().map(|item| &item[..])))
 }

@@ -7,6 +7,7 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use moka::sync::Cache;
 
+use super::books::Books;
 use super::names::NameRules;
 use super::sheet::Sheets;
 use super::view::View;
@@ -45,6 +46,8 @@ pub struct Endpoint {
     pub members: Vec<Arc<Shelf>>,
     /// The last view built of each kind. Replaced whole; building twice at once is harmless.
     pub(super) views: [ArcSwapOption<View>; Kind::ALL.len()],
+    /// Its playbooks, if it has any.
+    pub(super) books: Option<Books>,
     /// What of them callers with grants see.
     pub(super) sheets: Sheets,
     /// What callers may do here, by the place of their principals in memory.
@@ -64,6 +67,7 @@ impl Snapshot {
             let members: Vec<Arc<Shelf>> = shelves.iter().filter(chosen).map(Arc::clone).collect();
             Arc::new(Endpoint {
                 config: endpoint.clone(),
+                books: Books::of(&config, endpoint, &policy),
                 givers: members.iter().map(givers).collect(),
                 members,
                 sheets: Sheets::default(),
@@ -133,6 +137,12 @@ impl Endpoint {
             kinds.iter().any(|kind| rights.sees(&givers[*kind as usize]))
         };
         self.members.iter().zip(&self.givers).map(move |(shelf, givers)| (shelf, sees(givers)))
+    }
+
+    /// What views of a kind are made of now: the snapshots by member, then the playbooks.
+    pub(super) fn ids(&self, kind: Kind) -> impl Iterator<Item = Option<u64>> {
+        let books = self.shelved().map(|shelved| Some(shelved.library.id));
+        self.members.iter().map(move |shelf| shelf.known_id(kind)).chain(books)
     }
 
     /// Whether items of a kind are searched here instead of being listed.

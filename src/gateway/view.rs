@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use http::HeaderValue;
 
+use super::books::Shelved;
 use super::discovery::Discovery;
 use super::names::{List, Naming, on_endpoint};
 use super::sheet::Sheet;
@@ -25,6 +26,8 @@ const MOST_TOLD: usize = 20;
 /// Everything one endpoint has of one kind. Names are the same for every caller; who sees what of it: [`Rights`].
 #[derive(Debug)]
 pub struct View {
+    /// The kind.
+    pub(super) kind: Kind,
     /// The snapshots it was built of, by member; `None`: nothing known.
     pub(super) key: Arc<[Option<u64>]>,
     /// All items as bytes, in the order of `items`.
@@ -33,6 +36,8 @@ pub struct View {
     pub items: Vec<Arc<Route>>,
     /// Positions by name; for resources and templates: URIs and URI templates.
     places: HashMap<Box<str>, Places>,
+    /// The playbooks, which are listed last.
+    pub(super) books: Option<Arc<Shelved>>,
     /// Where tools are searched: the search. Then the sheet holds what is listed all the same.
     pub(super) discovery: Option<Discovery>,
     /// Whether a URI of several servers may stand in it several times: which one counts depends on the caller.
@@ -100,11 +105,7 @@ impl View {
 
 /// The last view built, where it is of what is known now: what a call needs, and nothing is allocated.
 pub fn current(endpoint: &Endpoint, kind: Kind) -> Option<Arc<View>> {
-    let of_now = |view: &View| {
-        let members = &endpoint.members;
-        view.key.len() == members.len()
-            && view.key.iter().zip(members).all(|(id, shelf)| *id == shelf.known_id(kind))
-    };
+    let of_now = |view: &View| view.key.iter().copied().eq(endpoint.ids(kind));
     let view = endpoint.views[kind as usize].load();
     view.as_ref().filter(|view| of_now(view)).map(Arc::clone)
 }
@@ -118,14 +119,19 @@ pub fn view(
     metrics: &Metrics,
 ) -> Arc<View> {
     let cached = &endpoint.views[kind as usize];
-    let same = |view: &Arc<View>| {
-        view.key.len() == known.len()
-            && view.key.iter().zip(known).all(|(id, known)| *id == known.as_ref().map(|k| k.id))
+    let books = endpoint.shelved();
+    let ids = || {
+        let books = books.iter().map(|books| Some(books.library.id));
+        known.iter().map(|known| known.as_ref().map(|k| k.id)).chain(books)
     };
+    let same = |view: &Arc<View>| view.key.iter().copied().eq(ids());
     if let Some(view) = cached.load_full().filter(same) {
         return view;
     }
-    let view = Arc::new(build(snapshot, endpoint, kind, known, metrics));
+    let mut view = build(snapshot, endpoint, kind, known, metrics);
+    view.key = ids().collect();
+    finish(&mut view, endpoint, kind, books);
+    let view = Arc::new(view);
     cached.store(Some(Arc::clone(&view)));
     view
 }
@@ -168,20 +174,30 @@ fn build(
         }));
     }
     let bytes: Vec<Bytes> = items.iter().map(|route| shown(kind, route)).collect();
-    let mut view = View {
+    View {
+        kind,
         key: known.iter().map(|k| k.as_ref().map(|k| k.id)).collect(),
         sheet: Arc::new(Sheet::new(bytes.iter().map(|item| &item[..]))),
         items,
         places,
+        books: None,
         discovery: None,
         twins,
-    };
+    }
+}
+
+/// Adds what is the gateway's own: playbooks, the search.
+fn finish(view: &mut View, endpoint: &Endpoint, kind: Kind, books: Option<Arc<Shelved>>) {
+    view.books = books.filter(|_| matches!(kind, Kind::Tools | Kind::Prompts));
     if endpoint.searches(kind) {
         let discovery = Discovery::new(&endpoint.config, Arc::clone(&view.sheet));
-        view.sheet = Arc::new(discovery.front(&view, &Rights::Open));
+        view.sheet = Arc::new(discovery.front(view, &Rights::Open));
         view.discovery = Some(discovery);
+    } else if let Some(books) = &view.books {
+        let own = books.items(kind, &Rights::Open);
+        let all = (0..view.items.len()).map(|at| view.sheet.item(at)).chain(own.iter().map(|item| &item[..]));
+        view.sheet = Arc::new(Sheet::new(all));
     }
-    view
 }
 
 /// An item as clients see it.

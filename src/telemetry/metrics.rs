@@ -32,6 +32,7 @@ pub struct Metrics {
     client_calls: ClientCalls,
     header_rejections: IntCounterVec,
     list_changed: IntCounterVec,
+    playbooks: IntGaugeVec,
     listen_streams: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
@@ -135,6 +136,13 @@ impl Metrics {
                 "gatehouse_list_changed_total",
                 "Notices of changed lists, from servers (in) and to clients (out)",
                 &["server", "kind", "direction"],
+            )?,
+            playbooks: register(
+                &r,
+                IntGaugeVec::new(
+                    Opts::new("gatehouse_playbooks", "Playbooks that are loaded, unused so far, or at fault"),
+                    &["state"],
+                )?,
             )?,
             listen_streams: register(
                 &r,
@@ -250,6 +258,11 @@ impl Metrics {
     /// A notice of a changed list; `direction` is in or out, `server` empty for out.
     pub fn list_changed(&self, server: &str, kind: &str, direction: &str) {
         self.list_changed.with_label_values(&[server, kind, direction]).inc();
+    }
+
+    /// Playbooks in a state: loaded, unused since the start, or a sort of fault.
+    pub fn playbooks(&self, state: &str, count: usize) {
+        self.playbooks.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Streams of changes that clients hold open.

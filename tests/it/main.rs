@@ -42,6 +42,7 @@ mod owners;
 mod pages;
 mod paging_out;
 mod params;
+mod playbooks;
 mod probing;
 mod resources;
 mod rounds;

@@ -8,11 +8,10 @@ use serde_json::Value;
 
 use super::listed::{MOST_RESULTS, RESULTS};
 use crate::catalogue::Lookup;
+use crate::gateway::books::{self, PREFIX};
 use crate::gateway::record::Record;
 use crate::gateway::{Call, Gateway, GatewayError, relay, view};
 use crate::protocol::edit::Parts;
-use crate::protocol::items::json_string;
-use crate::protocol::meta::SERVER_INFO;
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span, array, string};
 
@@ -47,14 +46,7 @@ impl Answer {
         if self.is_error {
             return relay::tool_error(&self.text, server_info);
         }
-        let mut parts = Parts::new();
-        parts.push(format!(
-            "{{\"resultType\":\"complete\",\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"_meta\":{{\"{SERVER_INFO}\":",
-            json_string(&self.text)
-        ));
-        parts.push(server_info.clone());
-        parts.push(Bytes::from_static(b"}}"));
-        parts
+        relay::tool_text(&self.text, server_info)
     }
 }
 
@@ -80,7 +72,14 @@ impl Gateway {
         let mut text = String::new();
         for number in &found {
             let at = lens.items[*number];
-            line(&mut text, &view.items[at].exposed, discovery.whole.item(at));
+            match (view.items.get(at), &view.books) {
+                (Some(route), _) => line(&mut text, &route.exposed, discovery.whole.item(at)),
+                (None, Some(books)) => {
+                    let book = &books.library.books[at - view.items.len()];
+                    line(&mut text, &format!("{PREFIX}{}", book.name), &books::item(Kind::Tools, book));
+                }
+                (None, None) => {}
+            }
         }
         if found.is_empty() {
             text.push_str("No tool fits. Try other words, fewer words, or no tags.\n");
@@ -103,6 +102,11 @@ impl Gateway {
             return Ok(Answer::wrong("`name` must be the name of a tool, as search_tools gives it."));
         };
         record.asked(&name);
+        if let Some(books) = call.endpoint.shelved()
+            && let Some((_, book)) = books.find(&name, &call.rights)
+        {
+            return Ok(Answer { text: definition(&books::item(Kind::Tools, book)), is_error: false });
+        }
         match self.resolve(call, Kind::Tools, &name, record).await {
             Ok(route) => Ok(Answer { text: definition(&view::shown(Kind::Tools, &route)), is_error: false }),
             Err(GatewayError::UnknownItem(_)) => Ok(Answer::unknown(&name)),

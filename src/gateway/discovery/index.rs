@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::words::{Words, alike};
 use crate::gateway::view::Route;
+use crate::playbooks::Book;
 
 /// Bytes of a query that count.
 const LONGEST_QUERY: usize = 500;
@@ -134,6 +135,15 @@ pub(super) fn document(route: &Route, json: &[u8]) -> Document {
         text.push_str(cut(&parameters, LONGEST_TEXT));
     }
     Document { text, tags: tags.into_iter().map(Into::into).collect() }
+}
+
+/// What of a playbook is searched: what it says it is for, and its headings.
+pub(super) fn playbook(book: &Book) -> Document {
+    let headings = book.body.lines().filter(|line| line.starts_with('#'));
+    let text =
+        [&["playbook", &book.name, &book.description][..], &headings.collect::<Vec<_>>()].concat().join(" ");
+    let text = format!("{} {}", cut(&text, LONGEST_TEXT), book.tags.join(" "));
+    Document { text, tags: book.tags.iter().map(|tag| tag.as_str().into()).collect() }
 }
 
 /// The names, descriptions and choices in a schema.

@@ -8,7 +8,7 @@ use proptest::sample::select;
 use std::collections::HashSet;
 
 fn rules(strict: bool, max_length: usize) -> NameRules {
-    NameRules { separator: "_".to_owned(), max_length, strict, reserved: &[] }
+    NameRules { separator: "_".to_owned(), max_length, strict, reserved: &[], playbooks: false }
 }
 
 fn member<'a>(server: &'a str, prefix: &'a str) -> Member<'a> {
