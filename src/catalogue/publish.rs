@@ -119,6 +119,14 @@ impl Published {
         }
     }
 
+    /// About how many bytes it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let items =
+            self.items.iter().map(|item| item.json.len() + item.native.len() + size_of::<PublishedItem>());
+        items.sum::<usize>()
+            + self.hidden.iter().map(|name| name.len() + size_of::<Box<str>>()).sum::<usize>()
+    }
+
     /// The native names of what may be seen, in order.
     pub fn natives(&self) -> Vec<&str> {
         self.items.iter().map(|item| &*item.native).collect()

@@ -60,6 +60,8 @@ pub struct Config {
     pub audit: Audit,
     /// `[telemetry]`
     pub telemetry: Telemetry,
+    /// `[tls]`; `None`: clients come by plain HTTP.
+    pub tls: Option<Tls>,
 }
 
 /// `[gateway]`
@@ -176,6 +178,8 @@ pub struct Server {
     pub target: Target,
     /// `protocol`
     pub protocol: Protocol,
+    /// `session_scope`
+    pub session_scope: SessionScope,
     /// `required`: gates readiness at start.
     pub required: bool,
     /// `timeout`: of silence; progress resets it.
@@ -324,6 +328,19 @@ pub enum Protocol {
     Legacy,
 }
 
+/// `session_scope`: who shares a session of a server of the older revisions, or a process (design §7, G-49).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionScope {
+    /// HTTP: as `session`. A child process is one for all.
+    Auto,
+    /// Each session of a client has its own; clients of the current revision, which have none, as `principal`.
+    Session,
+    /// Each caller has its own.
+    Principal,
+    /// All share one: for servers that keep nothing of one caller that another must not meet.
+    Shared,
+}
+
 /// `allow` and `deny` globs over native names (URIs for resources); deny wins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
@@ -351,6 +368,17 @@ pub struct Override {
     pub description: Option<String>,
     /// `timeout` of silence for this tool.
     pub timeout: Option<Duration>,
+}
+
+/// `[tls]`: how the gateway itself ends its clients' TLS. The admin listener stays plain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tls {
+    /// `cert`: PEM, the certificate first.
+    pub cert: PathBuf,
+    /// `key`: PEM.
+    pub key: PathBuf,
+    /// `client_ca`: PEM; clients without a certificate of these authorities are not let in.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// `[telemetry]`

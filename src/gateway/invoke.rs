@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytestring::ByteString;
 use tokio::time::Instant;
 
-use super::along::{forwarded, join, on_behalf, relayable, trace};
+use super::along::{context, forwarded, join, relayable, trace};
 use super::confirm::Gate;
 use super::discovery;
 use super::error::{failure_outcome, sentence};
@@ -194,7 +194,7 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            caller: bound.server.credentials.is_per_user().then(|| Arc::new(on_behalf(call))),
+            context: Some(Arc::new(context(call, bound.server))),
         })
     }
 
@@ -292,7 +292,7 @@ impl Gateway {
         let server = &shelf.server;
         record.routed(&server.name, None);
         self.admit(call, decision, outlet, record)?;
-        if server.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
+        if shelf.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
             return Ok(relay::no_completion(&call.snapshot.server_info));
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };

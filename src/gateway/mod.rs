@@ -1,6 +1,6 @@
 //! The core: one [`Call`] in, one result or error out, notices on the way; knows only modern MCP.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -38,13 +38,13 @@ pub use error::GatewayError;
 pub use snapshot::{Endpoint, Snapshot};
 
 use crate::auth::Principal;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Shelf};
 use crate::config::Secret;
 use crate::outbound::Servers;
 use crate::policy::Rights;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::method::Method;
+use crate::protocol::method::{Kind, Method};
 use crate::protocol::version::Era;
 use crate::seal::Sealer;
 use crate::telemetry::Metrics;
@@ -70,6 +70,8 @@ pub struct Call {
     pub token: Option<Secret>,
     /// What that caller may do at this endpoint: [`Snapshot::rights`].
     pub rights: Rights,
+    /// What the endpoint's servers show that caller: found at the first look.
+    pub members: Members,
     /// The number of the HTTP request, as `X-Request-Id` tells it.
     pub request: u64,
     /// What the client said of itself.
@@ -87,6 +89,22 @@ pub struct Steps {
     pub unwrapped: bool,
     /// The user was asked and agreed (`tools.confirm`).
     pub confirmed: bool,
+}
+
+/// What servers show one caller, in the order of the endpoint's members: the same from a request's start to its end.
+#[derive(Clone, Debug, Default)]
+pub struct Members(OnceLock<Arc<[Arc<Shelf>]>>);
+
+impl Call {
+    /// What the endpoint's servers show this caller.
+    fn members(&self) -> &Arc<[Arc<Shelf>]> {
+        self.members.0.get_or_init(|| self.endpoint.shown(|| Arc::new(along::own_context(self))))
+    }
+
+    /// The servers, with whether this caller sees something of one of these kinds.
+    fn seen<'c>(&'c self, kinds: &'c [Kind]) -> impl Iterator<Item = (&'c Arc<Shelf>, bool)> {
+        self.endpoint.seen(self.members(), &self.rights, kinds)
+    }
 }
 
 /// What a client declared with this request.

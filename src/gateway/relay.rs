@@ -217,8 +217,10 @@ impl Relay<'_> {
             let fallback = Hints { ttl: fallback.0, scope: fallback_scope(fallback.1) };
             Hints::read(ttl.map(|span| span.of(text)), scope_text.as_deref(), fallback, max_ttl)
         };
-        // Where grants decide, what one caller reads is not for the next (L-41); we keep it for those who may.
-        let told = if self.call.rights.is_open() { hints.scope } else { Scope::Private };
+        // Where grants decide, what one caller reads is not for the next (L-41); we keep it for those who may. What was
+        // read as one caller is that caller's, whatever the server says of others.
+        let alike = self.call.rights.is_open() && !server.credentials.is_per_user();
+        let told = if alike { hints.scope } else { Scope::Private };
         let values =
             [("ttlMs", ttl, hints.ttl_ms().to_string()), ("cacheScope", scope, json_string(told.as_str()))];
         for (key, span, value) in values {

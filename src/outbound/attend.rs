@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
-
 use super::legacy;
+use super::place::Place;
 use super::server::{Peer, Server};
-use crate::protocol::message::Received;
 use crate::protocol::message::ReceivedKind::{Notification, Request};
 use crate::protocol::version::Era;
 
 impl Server {
     /// Reads a new child's unclaimed messages until it ends.
-    pub(super) fn attend(self: &Arc<Self>, peer: &Arc<Peer>) {
+    pub(super) fn attend(self: &Arc<Self>, place: &Arc<Place>, peer: &Arc<Peer>) {
         let Some(connection) = peer.connection.clone() else { return };
         let Some(mut unclaimed) = connection.unclaimed() else { return };
-        let (server, era) = (Arc::clone(self), peer.era);
+        // The place itself is not held: a process that nobody uses is given up.
+        let (server, overheard, era) = (Arc::clone(self), place.overheard.clone(), peer.era);
         self.tasks.spawn("attend", async move {
             while let Some(message) = unclaimed.recv().await {
                 match &message.kind {
@@ -24,15 +23,10 @@ impl Server {
                         drop(connection.send(&legacy::answer(method, id)).await);
                     }
                     // Nobody listening is no fault.
-                    Notification { .. } => drop(server.overheard.send(Arc::new(message))),
+                    Notification { .. } => drop(overheard.send(Arc::new(message))),
                     _ => server.violation("unexpected"),
                 }
             }
         });
-    }
-
-    /// What the child says from now on.
-    pub(super) fn overheard(&self) -> broadcast::Receiver<Arc<Received>> {
-        self.overheard.subscribe()
     }
 }

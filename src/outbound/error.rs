@@ -65,6 +65,11 @@ impl OutboundError {
         Self { server, failure, sent }
     }
 
+    /// Whether what was presented to the server is not taken, or there is nothing to present.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self.failure, Failure::Credentials(_) | Failure::NoToken(_))
+    }
+
     /// Whether the server looks dead rather than wrong.
     pub const fn is_down(&self) -> bool {
         matches!(self.failure, Failure::Unavailable(_) | Failure::Exited | Failure::Status(500..=599))

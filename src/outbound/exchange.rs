@@ -13,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::error::{Failure, OutboundError};
 use super::legacy;
 use super::offer::Offer;
+use super::place::Place;
 use super::server::{Peer, Server};
 use super::wire::Wire;
 use crate::protocol::code;
@@ -83,14 +84,15 @@ impl Drop for Waiting<'_> {
 #[derive(Debug)]
 pub(super) struct CancelGuard {
     server: Arc<Server>,
+    place: Arc<Place>,
     peer: Arc<Peer>,
     id: u64,
     armed: bool,
 }
 
 impl CancelGuard {
-    pub(super) const fn new(server: Arc<Server>, peer: Arc<Peer>, id: u64) -> Self {
-        Self { server, peer, id, armed: true }
+    pub(super) const fn new(server: Arc<Server>, place: Arc<Place>, peer: Arc<Peer>, id: u64) -> Self {
+        Self { server, place, peer, id, armed: true }
     }
 
     /// The request's id as JSON text.
@@ -117,7 +119,7 @@ impl Drop for CancelGuard {
         // Modern HTTP: the closed stream is the cancel, there is nothing to send.
         let by_message = self.peer.era == Era::Legacy || self.peer.connection.is_some();
         if self.armed && by_message {
-            self.server.post_later(&self.peer, "cancel", legacy::cancelled(self.id));
+            self.server.post_later((&self.place, &self.peer), "cancel", legacy::cancelled(self.id));
         }
     }
 }
@@ -170,7 +172,7 @@ impl Exchange {
             // One caller's token says nothing of the others' dialect.
             Failure::Credentials(_) if server.config.credentials.is_per_user() => {}
             // Not what this dialect answers: agree anew before the next request (G-65).
-            Failure::Status(400..=499) | Failure::Credentials(_) => server.forget(&self.guard.peer),
+            Failure::Status(400..=499) | Failure::Credentials(_) => self.guard.place.forget(&self.guard.peer),
             _ => {}
         }
         if matches!(error.failure, Failure::Status(_) | Failure::Credentials(_) | Failure::Exited) {
@@ -222,12 +224,12 @@ impl Exchange {
         match error.code {
             code::HEADER_MISMATCH if modern => Err(server.error(Failure::HeaderMismatch, true)),
             code::UNSUPPORTED_VERSION if modern => {
-                server.forget(&self.guard.peer);
+                self.guard.place.forget(&self.guard.peer);
                 Err(server.error(Failure::Version, true))
             }
             code::METHOD_NOT_FOUND => {
                 // It declared the method and does not know it: ask again what it offers (M-45).
-                server.forget(&self.guard.peer);
+                self.guard.place.forget(&self.guard.peer);
                 Ok(Message::Error(error))
             }
             _ => Ok(Message::Error(error)),
@@ -241,7 +243,7 @@ impl Exchange {
             server.violation("request");
             return Err(server.error(Failure::Malformed("the server sent a request"), true));
         }
-        server.post_later(&self.guard.peer, "answer", legacy::answer(method, id));
+        server.post_later((&self.guard.place, &self.guard.peer), "answer", legacy::answer(method, id));
         Ok(())
     }
 

@@ -7,19 +7,24 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 mod attend;
+pub mod context;
 pub mod credentials;
 pub mod error;
 pub mod exchange;
+pub mod keep;
 pub mod legacy;
 pub mod link;
 pub mod listen;
 pub mod modern;
 pub mod offer;
+pub mod place;
+pub mod places;
 pub mod probe;
 pub mod request;
 pub mod server;
 pub mod wire;
 
+pub use context::{Asks, Context};
 pub use credentials::OnBehalf;
 pub use error::{Failure, OutboundError};
 pub use exchange::{Exchange, Message};
@@ -33,10 +38,11 @@ use crate::net::client::{Client, ClientOptions};
 use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use credentials::Credential;
+use credentials::{Credential, Towards};
 use link::http::HttpLink;
-use link::stdio::{StdioLink, StdioOptions};
-use server::{Shared, Transport};
+use link::stdio::StdioOptions;
+use places::Origin;
+use server::Shared;
 
 /// Every configured server, in file order.
 #[derive(Debug)]
@@ -85,6 +91,11 @@ impl Servers {
         self.list.load_full()
     }
 
+    /// A client's session ended: what servers keep for it ends as well (G-24).
+    pub fn end_session(&self, session: &str) {
+        self.list.load().iter().for_each(|server| server.end_session(session));
+    }
+
     /// Ends every session and process.
     pub async fn stop(&self) {
         let servers = self.list.swap(Arc::default());
@@ -93,7 +104,7 @@ impl Servers {
 
     fn build(&self, server: &ServerConfig, config: &Config) -> Result<Server, OutboundError> {
         let failed = |failure| OutboundError::new(server.name.as_str().into(), failure, false);
-        let transport = match &server.target {
+        let origin = match &server.target {
             Target::Http { url, proxy, ca_file } => {
                 let options = ClientOptions {
                     reach: crate::net::Reach::Any,
@@ -101,6 +112,7 @@ impl Servers {
                     connect_timeout: server.connect_timeout,
                     proxy: proxy.clone(),
                     ca_file: ca_file.clone(),
+                    also_ca_file: None,
                     idle_timeout: Duration::from_secs(60),
                     // Beyond the permits: lists, cancels and streams.
                     max_connections: server.max_concurrency + 16,
@@ -109,19 +121,20 @@ impl Servers {
                 let client = Client::new(options, self.shared.tasks.clone())
                     .map_err(|e| failed(Failure::Unavailable(e.to_string())))?;
                 let name = Arc::from(server.name.as_str());
-                let credential = Credential::new(&name, url, &server.credentials, &self.shared.tasks);
+                let towards = Towards { server: &name, url, ca_file: ca_file.as_deref() };
+                let credential = Credential::new(&towards, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
                 let link = HttpLink::new(client, url, credential, budget, server.max_result);
-                Transport::Http(Box::new(link.map_err(failed)?))
+                Origin::Http(Arc::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {
                     state_dir: config.gateway.state_dir.clone(),
                     ..StdioOptions::new(server.name.clone(), server.max_result)
                 };
-                Transport::Stdio(StdioLink::new(command.clone(), options, self.shared.tasks.clone()))
+                Origin::Stdio(Box::new(command.clone()), options)
             }
         };
-        Ok(Server::new(server.clone(), transport, &self.shared))
+        Ok(Server::new(server.clone(), origin, &self.shared))
     }
 }

@@ -8,8 +8,9 @@ use http::HeaderMap;
 use super::error::{Failure, OutboundError};
 use super::link::stdio::Connection;
 use super::offer::Offer;
+use super::place::{Place, Transport};
 use super::request::Request;
-use super::server::{Peer, Server, Transport};
+use super::server::{Peer, Server};
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config::Protocol;
@@ -28,15 +29,15 @@ enum Verdict {
 }
 
 /// Finds out how to speak to `server` and gets ready to: the first contact, and each one after a loss.
-pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
-    let connection = match &server.transport {
+pub async fn establish(server: &Arc<Server>, place: &Place) -> Result<Peer, OutboundError> {
+    let connection = match &place.transport {
         Transport::Http(_) => None,
         Transport::Stdio(link) => {
             let failed = |e| server.error(Failure::Unavailable(format!("{e}")), false);
             Some(link.connect().await.map_err(failed)?)
         }
     };
-    let peer = agree(server, connection.clone()).await;
+    let peer = agree(server, place, connection.clone()).await;
     if let (Err(_), Some(connection)) = (&peer, connection) {
         // A process that will not shake hands is not kept (F-038).
         connection.abandon();
@@ -44,23 +45,34 @@ pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
     peer
 }
 
-async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, OutboundError> {
+async fn agree(
+    server: &Arc<Server>,
+    place: &Place,
+    connection: Option<Connection>,
+) -> Result<Peer, OutboundError> {
     let wanted = server.config.protocol;
     if wanted == Protocol::Legacy {
-        return shake_hands(server, connection).await;
+        return shake_hands(server, place, connection).await;
     }
-    if wanted == Protocol::Auto && server.skips_discover() {
-        let peer = shake_hands(server, connection.clone()).await;
+    // What the server speaks is asked in the service context; others go by what was found there (G-65).
+    let is_legacy = !place.key.is_service() && server.era() == Some(Era::Legacy);
+    if wanted == Protocol::Auto && (is_legacy || server.skips_discover()) {
+        let peer = shake_hands(server, place, connection.clone()).await;
         if peer.is_ok() {
             return peer;
         }
         // So it was not the question that it had ended itself on.
         server.skip_discover(false);
-        if connection.as_ref().is_none_or(Connection::is_closed) {
+        let over = match (&connection, &peer) {
+            (Some(connection), _) => connection.is_closed(),
+            (None, Err(error)) => !is_refusal(&error.failure),
+            (None, Ok(_)) => true,
+        };
+        if over {
             return peer;
         }
     }
-    let verdict = discover(server, connection.as_ref()).await;
+    let verdict = discover(server, place, connection.as_ref()).await;
     tracing::debug!(server = %server.name, verdict = ?verdict, "probed");
     match verdict {
         Verdict::Modern(offer) => Ok(Peer {
@@ -78,20 +90,25 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
                 server.skip_discover(true);
                 return Err(server.error(Failure::Exited, true));
             }
-            shake_hands(server, connection).await
+            shake_hands(server, place, connection).await
         }
         Verdict::Failed(failure) => Err(server.error(failure, true)),
     }
 }
 
-async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verdict {
+/// Whether a handshake was answered, and not as a server of the older revisions answers it.
+const fn is_refusal(failure: &Failure) -> bool {
+    matches!(failure, Failure::Status(400..=499) | Failure::Malformed(_) | Failure::Version)
+}
+
+async fn discover(server: &Arc<Server>, place: &Place, connection: Option<&Connection>) -> Verdict {
     let id = server.next_id();
     let Ok(request) = Request::own(Method::Discover, "{}".to_owned()) else {
         return Verdict::Failed(Failure::Malformed("discover"));
     };
     let body = modern::body(&request, id, MODERN, &server.client_info);
     let accepted = AtomicBool::new(connection.is_some());
-    let asked = ask(server, connection, id, (modern::headers(&request, MODERN), body), &accepted);
+    let asked = ask((place, connection), id, (modern::headers(&request, MODERN), body), &accepted);
     match tokio::time::timeout(server.config.probe_timeout, asked).await {
         Ok((answer, status, _)) => judge(answer, status),
         // A stream or process that stays silent is a legacy one that ignores us; nothing at all is no verdict.
@@ -102,14 +119,14 @@ async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verd
 
 /// Sends one request of the handshake and waits for its answer; also the HTTP status and headers.
 async fn ask(
-    server: &Arc<Server>,
-    connection: Option<&Connection>,
+    (place, connection): (&Place, Option<&Connection>),
     id: u64,
     (headers, body): (HeaderMap, Parts),
     accepted: &AtomicBool,
 ) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
-    let (mut wire, headers) = match (&server.transport, connection) {
-        (Transport::Http(link), _) => match link.post(headers, body).await {
+    let caller = place.on_behalf();
+    let (mut wire, headers) = match (&place.transport, connection) {
+        (Transport::Http(link), _) => match link.post_for(caller.as_deref(), headers, body).await {
             Ok(answer) => {
                 accepted.store(true, Ordering::Relaxed);
                 let headers = answer.headers.clone();
@@ -189,12 +206,13 @@ fn judge_error(error: &RpcError) -> Verdict {
 /// `initialize` and `notifications/initialized` (G-40).
 pub async fn shake_hands(
     server: &Arc<Server>,
+    place: &Place,
     connection: Option<Connection>,
 ) -> Result<Peer, OutboundError> {
     let id = server.next_id();
-    let body = legacy::initialize(id, &server.client_info);
+    let body = legacy::initialize(id, place.key.asks, &server.client_info);
     let accepted = AtomicBool::new(false);
-    let asked = ask(server, connection.as_ref(), id, (HeaderMap::new(), body), &accepted);
+    let asked = ask((place, connection.as_ref()), id, (HeaderMap::new(), body), &accepted);
     let limit = server.config.probe_timeout;
     let (answer, _, headers) =
         tokio::time::timeout(limit, asked).await.map_err(|_| server.error(Failure::Timeout(limit), true))?;
@@ -210,18 +228,19 @@ pub async fn shake_hands(
         .ok_or_else(|| server.error(Failure::Version, true))?;
     let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
     let offer = Offer::read(text).unwrap_or_default();
-    confirm(server, connection.as_ref(), &session).await.map_err(|f| server.error(f, true))?;
+    confirm(server, (place, connection.as_ref()), &session).await.map_err(|f| server.error(f, true))?;
     Ok(Peer { era: Era::Legacy, version: session.version.clone(), session: Some(session), offer, connection })
 }
 
 async fn confirm(
     server: &Arc<Server>,
-    connection: Option<&Connection>,
+    (place, connection): (&Place, Option<&Connection>),
     session: &legacy::Session,
 ) -> Result<(), Failure> {
-    match (&server.transport, connection) {
+    match (&place.transport, connection) {
         (Transport::Http(link), _) => {
-            let sent = link.post(legacy::headers(session), legacy::initialized());
+            let caller = place.on_behalf();
+            let sent = link.post_for(caller.as_deref(), legacy::headers(session), legacy::initialized());
             let limit = server.config.probe_timeout;
             let answer = tokio::time::timeout(limit, sent).await.map_err(|_| Failure::Timeout(limit))?;
             // Any 2xx is acceptance; a refusal shows at the first request.

@@ -25,7 +25,8 @@ fn initialized(seen: &Seen, version: &str) -> Answer {
 }
 
 async fn one(server: &Server, more: &str) -> Gateway {
-    Setup::new().http("l", &server.url(), more).start().await
+    // One session for all: what is said of it holds for each.
+    Setup::new().http("l", &server.url(), &format!("session_scope = \"shared\"\n{more}")).start().await
 }
 
 fn ok(reply: &Reply) -> bool {

@@ -15,12 +15,14 @@ const EACH: usize = 20;
 /// Calls that the server behind us has at a time.
 const HELD: usize = 100;
 
-// Nothing here is to depend on speed: a call that gave up waiting for a connection would leave a batch unfilled.
-const LIMITS: &str = "max_concurrency = 100\nqueue = 2000\ntimeout = \"120s\"\nconnect_timeout = \"60s\"";
+const LIMITS: &str = "max_concurrency = 100\nqueue = 2000\ntimeout = \"120s\"";
 
 async fn gateway() -> (Server, Gateway) {
     let server = Server::modern("s", Offer::tools(&["t"])).await;
-    let gateway = Setup::new().http("s", &server.url(), LIMITS).stdio("d", &demo(&[]), LIMITS).start().await;
+    // A call that gave up waiting for a connection would leave a batch unfilled.
+    let patient = format!("{LIMITS}\nconnect_timeout = \"60s\"");
+    let gateway =
+        Setup::new().http("s", &server.url(), &patient).stdio("d", &demo(&[]), LIMITS).start().await;
     (server, gateway)
 }
 

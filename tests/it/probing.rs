@@ -10,7 +10,7 @@ use crate::support::request::{call, mcp};
 use crate::support::server::{Offer, Server};
 use crate::support::tcp::{Gate, Mode};
 
-const SHORT: &str = "probe_timeout = \"1s\"\nlist_timeout = \"20s\"";
+const SHORT: &str = "session_scope = \"shared\"\nprobe_timeout = \"1s\"\nlist_timeout = \"20s\"";
 
 /// What an answer to `server/discover` leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,7 @@ async fn g_65_the_era_is_remembered_and_revised() {
     }
     let legacy = Server::legacy("l", Offer::tools(&["t"])).await;
     let gate = Gate::new(Mode::Pass(modern.address)).await;
-    let gateway = Setup::new().http("s", &gate.url(), "").start().await;
+    let gateway = Setup::new().http("s", &gate.url(), "session_scope = \"shared\"").start().await;
     let works = async || gateway.send(call("s_t", "{}")).await.result()["isError"] != true;
     for _ in 0..20 {
         assert!(works().await);

@@ -31,7 +31,7 @@ pub(super) fn endpoint(table: &Table<'_>) -> EndpointEntry {
     let discovery = choice(&[("list", Discovery::List), ("search", Discovery::Search)]);
     let discovery = table.or("discovery", discovery, Discovery::List);
     let pinned = table.or("pinned", globs, Globs::none());
-    if table.has("pinned") && discovery == Discovery::List {
+    if !pinned.patterns().is_empty() && discovery == Discovery::List {
         let help = "remove it, or write `discovery = \"search\"`";
         table.report("pinned", "means nothing with `discovery = \"list\"`, which lists every tool", help);
     }

@@ -12,7 +12,9 @@ use super::super::values::{
     big_number, big_size, boolean, child_text, choice, count, duration, each, globs, http_url, line,
     line_with_place, number, path, proxy_url, size, text, text_with_place, time,
 };
-use super::super::{Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, Target};
+use super::super::{
+    Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, SessionScope, Target,
+};
 use super::ServerEntry;
 use super::credentials::{credentials, forwardable};
 use super::words;
@@ -23,6 +25,13 @@ const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 const MIB: usize = 1 << 20;
+
+const SCOPES: &[(&str, SessionScope)] = &[
+    ("auto", SessionScope::Auto),
+    ("session", SessionScope::Session),
+    ("principal", SessionScope::Principal),
+    ("shared", SessionScope::Shared),
+];
 
 /// Keys that mean nothing beside `command`.
 const HTTP_ONLY: &[&str] = &["proxy", "ca_file", "connect_timeout", "forward_headers"];
@@ -90,6 +99,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         tags: table.or("tags", |node| words(node, tag), []),
         target,
         protocol: table.or("protocol", choice(protocols), Protocol::Auto),
+        session_scope: table.or("session_scope", choice(SCOPES), SessionScope::Auto),
         required: table.or("required", boolean, false),
         timeout: table.or("timeout", time, seconds(15)),
         max_timeout: table.or("max_timeout", time, seconds(300)),
@@ -190,10 +200,9 @@ fn stray_credentials(table: &Table<'_>, credentials: Option<&Credentials>) {
 
 /// What credentials ask of the rest of a server.
 fn credential_rules(table: &Table<'_>, server: &Server) {
-    if server.credentials.is_per_user() && server.protocol != Protocol::Modern {
-        let help =
-            "a session of the older revisions would be shared by callers: write `protocol = \"modern\"`";
-        table.report("protocol", "must be \"modern\" with `kind = \"token_exchange\"`", help);
+    if server.credentials.is_per_user() && server.session_scope == SessionScope::Shared {
+        let help = "each caller has a session of its own there: remove it";
+        table.report("session_scope", "cannot be \"shared\" with `kind = \"token_exchange\"`", help);
     }
     if let Credentials::Headers(own) = &server.credentials
         && let Some((name, _)) = own.iter().find(|(name, _)| server.forward_headers.contains(name))

@@ -104,6 +104,7 @@ fn times_bounds_and_words() {
     http_refuses("queue", "-1", "must be a whole number from 0");
     http_refuses("ttl", "\"soon\"", "is not a duration");
     http_refuses("protocol", "\"modrn\"", "did you mean `modern`?");
+    http_refuses("session_scope", "\"principle\"", "did you mean `principal`?");
     http_refuses("cache_scope", "\"shared\"", "must be one of \"private\", \"public\"");
     http_refuses("required", "1", "must be true or false");
     http_refuses("owner", "\"\"", "is empty");

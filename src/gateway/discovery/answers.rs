@@ -57,8 +57,8 @@ impl Gateway {
             Ok(wanted) => wanted,
             Err(wrong) => return Ok(Answer::wrong(wrong)),
         };
-        let (endpoint, rights) = (&call.endpoint, &call.rights);
-        let own = endpoint.seen(rights, &[Kind::Tools]).filter(|(_, sees)| *sees).map(|(shelf, _)| shelf);
+        let rights = &call.rights;
+        let own = call.seen(&[Kind::Tools]).filter(|(_, sees)| *sees).map(|(shelf, _)| shelf);
         // As lists do: servers that were not walked yet are waited for, those that do not answer are named.
         let asked = join_all(own.map(|shelf| async move {
             let missing = matches!(shelf.look_up(Kind::Tools).await, Lookup::Missing);

@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 mod watch;
 
+use super::context::Asks;
 use super::request::{Request, close};
 use super::server::Peer;
 use super::wire::Wire;
@@ -23,10 +24,12 @@ pub struct Session {
     pub version: String,
 }
 
-/// The `initialize` request; we declare no capability, so no server may ask for input yet (G-48).
-pub fn initialize(id: u64, client: &str) -> Parts {
-    let params =
-        format!("{{\"protocolVersion\":\"{LATEST_LEGACY}\",\"capabilities\":{{}},\"clientInfo\":{client}}}");
+/// The `initialize` request: declares what the client behind it can be asked for, and nothing else (G-48, R-34).
+pub fn initialize(id: u64, asks: Asks, client: &str) -> Parts {
+    let declared = asks.declaration();
+    let params = format!(
+        "{{\"protocolVersion\":\"{LATEST_LEGACY}\",\"capabilities\":{declared},\"clientInfo\":{client}}}"
+    );
     message::request(Some(&Id::number(id)), "initialize", params)
 }
 
@@ -76,17 +79,26 @@ pub fn answer(method: &str, id: &[u8]) -> Parts {
     .into()
 }
 
-/// Whether a legacy server refused because it does not know our session any more (G-42), or because it speaks the
-/// modern revision by now (G-65). Such a refusal comes before execution, so the request may be sent again.
-pub(super) async fn session_lost(peer: &Peer, wire: &mut Wire) -> bool {
-    let Some(session) = &peer.session else { return false };
+/// What a refusal that came before execution says, so that the request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It does not know our session any more (G-42).
+    Session,
+    /// It speaks the modern revision by now (G-65).
+    Dialect,
+}
+
+/// Whether a legacy server refused for one of these reasons.
+pub(super) async fn lost(peer: &Peer, wire: &mut Wire) -> Option<Lost> {
+    let session = peer.session.as_ref()?;
     match wire.status() {
-        Some(404) => session.id.is_some(),
-        Some(400) => wire
-            .peek()
-            .await
-            .is_some_and(|body| (session.id.is_some() && mentions_session(&body)) || is_modern_error(body)),
-        _ => false,
+        Some(404) => session.id.as_ref().map(|_| Lost::Session),
+        Some(400) => {
+            let body = wire.peek().await?;
+            let named = session.id.is_some() && mentions_session(&body);
+            if is_modern_error(body) { Some(Lost::Dialect) } else { named.then_some(Lost::Session) }
+        }
+        _ => None,
     }
 }
 

@@ -9,7 +9,8 @@ use super::headers as session_headers;
 use crate::outbound::error::Failure;
 use crate::outbound::link::http::HttpLink;
 use crate::outbound::listen::{ACK, Agreed, NoListen, Source};
-use crate::outbound::server::{Peer, Server, Transport};
+use crate::outbound::place::{Place, Transport};
+use crate::outbound::server::{Peer, Server};
 use crate::outbound::wire::Wire;
 use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
@@ -18,11 +19,13 @@ use crate::protocol::message::{ReceivedKind, request};
 impl Server {
     pub(in crate::outbound) async fn listen_get(
         &self,
+        place: &Place,
         peer: &Arc<Peer>,
         link: &HttpLink,
     ) -> Result<(Source, Agreed), NoListen> {
         let headers = peer.session.as_ref().map(session_headers).unwrap_or_default();
-        let answer = match timeout(ACK, link.get(headers)).await {
+        let caller = place.on_behalf();
+        let answer = match timeout(ACK, link.get_for(caller.as_deref(), headers)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err((failure, _))) => return Err(self.no_listen(failure)),
             // Some servers hold the headers back until there is something to say; those cannot be told from
@@ -34,8 +37,8 @@ impl Server {
             200 if answer.is_stream() => {
                 Ok((Source::Stream(Box::new(Wire::http(answer)), None), Agreed::default()))
             }
-            404 if has_session && self.is_current(peer) => {
-                self.forget(peer);
+            404 if has_session && place.is_current(peer) => {
+                place.forget(peer);
                 Err(self.no_listen(Failure::Status(404)))
             }
             status @ 500..=599 => Err(self.no_listen(Failure::Status(status))),
@@ -47,12 +50,12 @@ impl Server {
     /// Subscribes a legacy server's resources; those it refused are left out.
     pub(in crate::outbound) async fn subscribe(
         self: &Arc<Self>,
-        peer: &Arc<Peer>,
+        at: (&Arc<Place>, &Arc<Peer>),
         uris: &[String],
     ) -> Vec<String> {
         let mut agreed = Vec::new();
         for uri in uris {
-            if self.tell_subscription(peer, "resources/subscribe", uri).await {
+            if self.tell_subscription(at, "resources/subscribe", uri).await {
                 agreed.push(uri.clone());
             }
         }
@@ -61,7 +64,7 @@ impl Server {
 
     pub(in crate::outbound) async fn tell_subscription(
         self: &Arc<Self>,
-        peer: &Arc<Peer>,
+        (place, peer): (&Arc<Place>, &Arc<Peer>),
         method: &str,
         uri: &str,
     ) -> bool {
@@ -70,8 +73,11 @@ impl Server {
         let body = request(Some(&Id::number(id)), method, params);
         let headers: HeaderMap = peer.session.as_ref().map(session_headers).unwrap_or_default();
         let asked = async {
-            let mut wire = match (&self.transport, &peer.connection) {
-                (Transport::Http(link), _) => Wire::http(link.post(headers, body).await.ok()?),
+            let caller = place.on_behalf();
+            let mut wire = match (&place.transport, &peer.connection) {
+                (Transport::Http(link), _) => {
+                    Wire::http(link.post_for(caller.as_deref(), headers, body).await.ok()?)
+                }
                 (Transport::Stdio(_), Some(connection)) => {
                     let inbox = connection.open(id);
                     connection.send(&body).await.ok()?;

@@ -13,7 +13,7 @@ use url::Url;
 use crate::net::body::Body;
 use crate::net::budget::{Budget, Held};
 use crate::net::{Client, ClientError};
-use crate::outbound::credentials::{Credential, OnBehalf, Token};
+use crate::outbound::credentials::{Challenge, Credential, OnBehalf, Refusal, Token, Tried};
 use crate::outbound::error::Failure;
 use crate::protocol::edit::Parts;
 use crate::protocol::sse;
@@ -88,12 +88,8 @@ impl HttpLink {
         Ok(Self { client, uri, headers, credential, budget, max_result })
     }
 
-    /// Sends one message of the gateway's own. The error says whether the server may have seen it.
-    pub async fn post(&self, extra: HeaderMap, body: Parts) -> Result<Answer, (Failure, bool)> {
-        self.post_for(None, extra, body).await
-    }
-
-    /// Sends one message for a caller, who matters where each is presented as himself.
+    /// Sends one message for a caller, who matters where each is presented as himself; `None`: it is the gateway's
+    /// own. The error says whether the server may have seen it.
     pub async fn post_for(
         &self,
         caller: Option<&OnBehalf>,
@@ -104,14 +100,22 @@ impl HttpLink {
     }
 
     /// Opens a stream of what the server says outside of calls (G-43).
-    pub async fn get(&self, extra: HeaderMap) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::GET, extra, body: Parts::new() }, None).await
+    pub async fn get_for(
+        &self,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+    ) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Letter { method: Method::GET, extra, body: Parts::new() }, caller).await
     }
 
     /// Ends a session (G-46).
-    pub async fn delete(&self, extra: HeaderMap) -> Result<StatusCode, (Failure, bool)> {
+    pub async fn delete_for(
+        &self,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+    ) -> Result<StatusCode, (Failure, bool)> {
         let letter = Letter { method: Method::DELETE, extra, body: Parts::new() };
-        Ok(self.exchange(letter, None).await?.status)
+        Ok(self.exchange(letter, caller).await?.status)
     }
 
     async fn exchange(&self, letter: Letter, caller: Option<&OnBehalf>) -> Result<Answer, (Failure, bool)> {
@@ -126,19 +130,25 @@ impl HttpLink {
         Ok(self.answer(self.send(request).await?))
     }
 
-    /// A refused token is renewed once, and the letter sent once more: 401 comes before execution.
+    /// A refusal comes before execution, so what can be cured is, and the letter sent once more.
     async fn exchange_with_token(
         &self,
         letter: Letter,
         caller: Option<&OnBehalf>,
     ) -> Result<Answer, (Failure, bool)> {
-        let (response, token) = self.present(letter.clone(), caller).await?;
-        let refused = response.status() == StatusCode::UNAUTHORIZED;
-        if !refused || !Box::pin(self.credential.refused(caller, &token)).await {
-            return Ok(self.answer(response));
+        let mut tried = Tried::default();
+        loop {
+            let (response, token) = self.present(letter.clone(), caller).await?;
+            let status = response.status();
+            if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok(self.answer(response));
+            }
+            let challenge = Challenge::read(response.headers());
+            let refusal = Refusal { status, token: token.as_ref(), challenge };
+            if !Box::pin(self.credential.remedy(caller, &refusal, &mut tried)).await {
+                return Ok(self.answer(response));
+            }
         }
-        drop(response);
-        Ok(self.answer(self.present(letter, caller).await?.0))
     }
 
     /// Sends a letter with a token; also the token.
@@ -146,12 +156,12 @@ impl HttpLink {
         &self,
         letter: Letter,
         caller: Option<&OnBehalf>,
-    ) -> Result<(Response<Body>, Arc<Token>), (Failure, bool)> {
+    ) -> Result<(Response<Body>, Option<Arc<Token>>), (Failure, bool)> {
         let mut request = self.request(letter);
         let token = Box::pin(self.credential.present(caller, request.headers_mut())).await;
         let token = token.map_err(|error| (Failure::NoToken(error.to_string()), false))?;
         let response = Box::pin(self.send(request)).await?;
-        if response.status() != StatusCode::UNAUTHORIZED {
+        if let Some(token) = token.as_ref().filter(|_| response.status() != StatusCode::UNAUTHORIZED) {
             token.accept();
         }
         Ok((response, token))

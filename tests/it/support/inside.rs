@@ -35,6 +35,16 @@ impl Inside {
         send(self.0.listen, request).await
     }
 
+    /// Waits until so many streams of changes are open.
+    pub(crate) async fn streams_become(&self, count: u32) {
+        let line = format!("gatehouse_listen_streams {count}");
+        let told = async || {
+            let page = send(self.0.admin, Request::new("GET", "/metrics")).await;
+            page.text().lines().any(|told| told == line)
+        };
+        eventually(&line, told).await;
+    }
+
     /// Ends it in order.
     pub(crate) async fn stop(self) {
         self.0.stop().await;

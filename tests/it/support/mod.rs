@@ -5,6 +5,8 @@
 pub(crate) mod cast;
 pub(crate) mod child;
 pub(crate) mod client;
+pub(crate) mod counter;
+pub(crate) mod direct;
 pub(crate) mod exchange;
 pub(crate) mod feed;
 pub(crate) mod gateway;
@@ -14,6 +16,7 @@ pub(crate) mod inside;
 pub(crate) mod json;
 pub(crate) mod measure;
 pub(crate) mod organisation;
+pub(crate) mod people;
 pub(crate) mod request;
 pub(crate) mod server;
 pub(crate) mod table;
