@@ -15,6 +15,7 @@ pub mod audit;
 pub mod auth;
 mod check;
 pub mod credentials;
+pub mod endpoint;
 mod expand;
 mod file;
 pub mod globs;
@@ -36,6 +37,7 @@ mod warnings;
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use credentials::{ClientSecret, Credentials, OauthClient};
+pub use endpoint::{Discovery, Endpoint};
 pub use globs::Globs;
 pub use grant::Grant;
 pub use packages::unpinned as unpinned_package;
@@ -131,34 +133,6 @@ pub struct Gateway {
     pub max_streams: usize,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
-}
-
-/// `[[endpoint]]`: one MCP server towards clients.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
-    /// `path`, begins with `/`, no trailing slash.
-    pub path: String,
-    /// `servers`: globs over server names; exactly one match is required when `prefix` is false.
-    pub servers: Globs,
-    /// `prefix`: false shows one server as it is.
-    pub prefix: bool,
-    /// `instructions` of this endpoint instead of the gateway's.
-    pub instructions: Option<String>,
-    /// `playbooks`: a folder of playbooks of this endpoint.
-    pub playbooks: Option<PathBuf>,
-    /// `discovery`
-    pub discovery: Discovery,
-    /// `pinned`: globs on exposed names of tools that are listed beside the search.
-    pub pinned: Globs,
-}
-
-/// `endpoint.discovery`
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Discovery {
-    /// Every tool is listed.
-    List,
-    /// Tools are searched; listed are three tools for that, and the pinned ones.
-    Search,
 }
 
 /// `[[server]]`: one MCP server behind us.

@@ -269,10 +269,6 @@ impl Gateway {
 
     /// Looks at the files of playbooks again and again, and tells of changes.
     pub async fn keep_playbooks(self: Arc<Self>) {
-        let snapshot = self.snapshot();
-        if snapshot.endpoints.iter().all(|endpoint| endpoint.books.is_none()) {
-            return;
-        }
         self.count_playbooks();
         loop {
             tokio::time::sleep(LOOK).await;
@@ -294,6 +290,9 @@ impl Gateway {
     }
 
     fn count_playbooks(&self) {
+        if self.snapshot().endpoints.iter().all(|endpoint| endpoint.books.is_none()) {
+            return;
+        }
         let (mut loaded, mut unused) = (0, 0);
         let mut faults = std::collections::BTreeMap::new();
         for books in self.snapshot().endpoints.iter().filter_map(|endpoint| endpoint.books.as_ref()) {
