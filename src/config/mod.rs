@@ -38,7 +38,7 @@ pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use endpoint::{Discovery, Endpoint};
-pub use globs::Globs;
+pub use globs::{Filter, Globs};
 pub use grant::Grant;
 pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
@@ -131,6 +131,10 @@ pub struct Gateway {
     pub keepalive_interval: Duration,
     /// `max_streams`: streams of changes one principal may hold open.
     pub max_streams: usize,
+    /// `max_parked`: calls of one principal that may wait for its answers.
+    pub max_parked: usize,
+    /// `park_timeout`: how long each round of answers is waited for.
+    pub park_timeout: Duration,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -172,7 +176,9 @@ pub struct Server {
     pub list_max_bytes: usize,
     /// `max_result` in bytes.
     pub max_result: usize,
-    /// `max_concurrency`: calls at once.
+    /// `processes`: children of one context; 1 for servers with a URL.
+    pub processes: usize,
+    /// `max_concurrency`: calls at once, with `processes` in each of them.
     pub max_concurrency: usize,
     /// `queue`: calls that may wait for a permit.
     pub queue: usize,
@@ -212,6 +218,11 @@ impl Server {
     /// Whether this server is a child process of ours.
     pub fn is_stdio(&self) -> bool {
         matches!(self.target, Target::Stdio(_))
+    }
+
+    /// Calls at once in all.
+    pub const fn permits(&self) -> usize {
+        self.max_concurrency.saturating_mul(self.processes)
     }
 }
 
@@ -300,6 +311,8 @@ pub enum Protocol {
     Modern,
     /// `initialize` at once.
     Legacy,
+    /// The HTTP+SSE transport of 2024-11-05 at once (G-70).
+    Sse,
 }
 
 /// `session_scope`: who shares a session of a server of the older revisions, or a process (design §7, G-49).
@@ -313,22 +326,6 @@ pub enum SessionScope {
     Principal,
     /// All share one: for servers that keep nothing of one caller that another must not meet.
     Shared,
-}
-
-/// `allow` and `deny` globs over native names (URIs for resources); deny wins.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
-    /// `allow` (default `["*"]`)
-    pub allow: Globs,
-    /// `deny`
-    pub deny: Globs,
-}
-
-impl Filter {
-    /// Whether an item of this native name is shown.
-    pub fn admits(&self, native: &str) -> bool {
-        self.allow.is_match(native) && !self.deny.is_match(native)
-    }
 }
 
 /// `tools.override.NAME`

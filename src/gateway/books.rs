@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use super::record::Record;
 use super::snapshot::Endpoint;
-use super::{Call, Gateway, GatewayError, Outlet, relay};
+use super::{Call, Gateway, GatewayError, Outlet, relay, results};
 use crate::config::{Config, Endpoint as EndpointConfig, Server as ServerConfig};
 use crate::playbooks::{Book, Library};
 use crate::policy::{GrantSet, Policy, Rights};
@@ -258,7 +258,7 @@ impl Gateway {
             let outcome = if page.is_err() { Outcome::ToolError } else { Outcome::Ok };
             record.outcome(outcome);
             let parts = match page {
-                Ok(text) => relay::tool_text(&text, info),
+                Ok(text) => results::tool_text(&text, info),
                 Err(wrong) => relay::tool_error(&wrong, info),
             };
             self.metrics.tool("", name).record(outcome, call.arrived.elapsed(), Some(parts.len()));

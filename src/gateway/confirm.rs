@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::request_digest;
 use super::record::Record;
-use super::state::{LIFE, now};
+use super::state::{EXPIRED, LIFE, now};
 use super::view::Route;
 use super::{Call, Gateway, GatewayError, Steps, leaves, relay, secrets};
 use crate::protocol::code;
@@ -93,10 +93,9 @@ impl Gateway {
         let consent: Consent = serde_json::from_slice(&plain).map_err(|_| REFUSED)?;
         let fits = consent.server == *route.shelf.server.name
             && consent.principal == *call.principal.id
-            && consent.digest == digest(call, route)?
-            && consent.expires > now();
-        if !fits {
-            return Err(REFUSED);
+            && consent.digest == digest(call, route)?;
+        if !fits || consent.expires <= now() {
+            return Err(if fits { EXPIRED } else { REFUSED });
         }
         match answer(call)?.as_deref() {
             Some("accept") => Ok(Gate::Confirmed(Box::new(without_answer(call)?))),

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 mod along;
 pub mod books;
 mod confirm;
+mod converse;
 mod digest;
 mod discover;
 mod discovery;
@@ -23,10 +24,14 @@ mod list;
 mod listen;
 pub mod names;
 mod pages;
+mod parked;
+mod questions;
 mod read;
 mod record;
 mod relay;
 mod resolve;
+mod results;
+mod resume;
 mod secrets;
 mod sheet;
 pub mod snapshot;
@@ -177,6 +182,7 @@ pub struct Gateway {
     audit: Option<Audit>,
     streams: Arc<listen::Streams>,
     links: links::Links,
+    parked: Arc<parked::Parked>,
     drain: CancellationToken,
 }
 
@@ -189,6 +195,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         sealer: Sealer,
     ) -> Self {
+        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone()));
         Self {
             current: ArcSwap::from_pointee(snapshot),
             servers,
@@ -198,6 +205,7 @@ impl Gateway {
             audit: None,
             streams: Arc::default(),
             links: links::Links::default(),
+            parked,
             drain: CancellationToken::new(),
         }
     }
@@ -221,6 +229,18 @@ impl Gateway {
     /// Ends all streams of changes, with words, over a few seconds.
     pub fn drain(&self) {
         self.drain.cancel();
+    }
+
+    /// Returns once no call waits for its client's answers.
+    pub async fn unparked(&self) {
+        self.parked.idle().await;
+    }
+
+    /// Gives up all calls that wait for their clients' answers, and takes in none any more; returns once their servers
+    /// were told.
+    pub async fn give_up_parked(&self) {
+        self.parked.close();
+        self.parked.idle().await;
     }
 
     /// Serves one call: the bytes of its `result`, or the error. Dropping the future cancels the call at its

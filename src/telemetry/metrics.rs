@@ -34,6 +34,7 @@ pub struct Metrics {
     list_changed: IntCounterVec,
     playbooks: IntGaugeVec,
     listen_streams: IntGauge,
+    parked_calls: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
     audit_dropped: IntCounter,
@@ -137,16 +138,17 @@ impl Metrics {
                 "Notices of changed lists, from servers (in) and to clients (out)",
                 &["server", "kind", "direction"],
             )?,
-            playbooks: register(
-                &r,
-                IntGaugeVec::new(
-                    Opts::new("gatehouse_playbooks", "Playbooks that are loaded, unused so far, or at fault"),
-                    &["state"],
-                )?,
-            )?,
+            playbooks: gauge(&r, "gatehouse_playbooks", "Playbooks by state", &["state"])?,
             listen_streams: register(
                 &r,
                 IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
+            )?,
+            parked_calls: register(
+                &r,
+                IntGauge::new(
+                    "gatehouse_parked_calls",
+                    "Calls whose servers wait for answers of their clients",
+                )?,
             )?,
             header_rejections: counter(
                 &r,
@@ -268,6 +270,11 @@ impl Metrics {
     /// Streams of changes that clients hold open.
     pub const fn listen_streams(&self) -> &IntGauge {
         &self.listen_streams
+    }
+
+    /// Calls whose servers wait for answers of their clients.
+    pub const fn parked_calls(&self) -> &IntGauge {
+        &self.parked_calls
     }
 
     /// A header that disagreed; `header` is method, name, param or version.

@@ -10,7 +10,7 @@ use super::listed::{MOST_RESULTS, RESULTS};
 use crate::catalogue::Lookup;
 use crate::gateway::books::{self, PREFIX};
 use crate::gateway::record::Record;
-use crate::gateway::{Call, Gateway, GatewayError, relay, view};
+use crate::gateway::{Call, Gateway, GatewayError, relay, results, view};
 use crate::protocol::edit::Parts;
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span, array, string};
@@ -46,7 +46,7 @@ impl Answer {
         if self.is_error {
             return relay::tool_error(&self.text, server_info);
         }
-        relay::tool_text(&self.text, server_info)
+        results::tool_text(&self.text, server_info)
     }
 }
 
