@@ -6,7 +6,7 @@
 //!
 //! | floor | room | what it is for |
 //! | --- | --- | --- |
-//! | 8 | [`cli`] | one file a command: `serve`, `check`, `explain`, `lock`, `diff`, `approve`, `demo` |
+//! | 8 | [`cli`] | one file a command: `serve`, `check`, `explain`, `lock`, `diff`, `approve`, `import`, `demo` |
 //! | 7 | [`app`] | owns everything: builds the rooms, binds the sockets, takes it all down |
 //! | 6 | [`inbound`] | the door for MCP clients: layers, one message parsed, JSON or events back |
 //! | 6 | [`admin`] | the door for operators: health and metrics |
@@ -15,6 +15,7 @@
 //! | 4 | [`policy`] | may this caller do this? grants in, a verdict out; pure |
 //! | 3 | [`auth`] | who is calling: tokens and keys verified, challenges, the principal |
 //! | 3 | [`contract`] | a published tool is an API: what changed, what that means, what was approved; pure |
+//! | 3 | [`playbooks`] | Markdown with front matter: read, linked, faults found |
 //! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, deadlines, cancels |
 //! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
 //! | 1 | [`config`] | TOML → every problem in one report → typed values |
@@ -57,6 +58,7 @@ pub mod gateway;
 pub mod inbound;
 pub mod net;
 pub mod outbound;
+pub mod playbooks;
 pub mod policy;
 pub mod protocol;
 pub mod seal;

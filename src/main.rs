@@ -12,8 +12,10 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let command = Cli::parse().command;
-    if let Command::Exec(args) = &command {
-        return cli::exec::run(args);
+    match &command {
+        Command::Exec(args) => return cli::exec::run(args),
+        Command::Import(args) => return cli::import::run(args),
+        _ => {}
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => cli::complain(&format!("{error:#}"), cli::code::START),
             },
-            Command::Exec(_) => ExitCode::SUCCESS,
+            Command::Exec(_) | Command::Import(_) => ExitCode::SUCCESS,
         }
     });
     // A read of standard input in flight would hold the runtime back.

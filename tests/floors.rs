@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Room → floor. A room imports only rooms with a smaller number; rooms on one floor are strangers.
-const FLOORS: [(&str, u8); 15] = [
+const FLOORS: [(&str, u8); 16] = [
     ("cli", 8),
     ("app", 7),
     ("inbound", 6),
@@ -17,6 +17,7 @@ const FLOORS: [(&str, u8); 15] = [
     ("policy", 4),
     ("auth", 3),
     ("contract", 3),
+    ("playbooks", 3),
     ("outbound", 3),
     ("net", 2),
     ("config", 1),

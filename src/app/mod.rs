@@ -74,6 +74,7 @@ impl App {
         let gateway = Arc::new(gateway.with_audit(audit.clone()));
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
+        tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
 
         let stats = Arc::new(ListenStats::default());
         let door = Door {

@@ -96,6 +96,11 @@ impl Catalogue {
         self.hub.subscribe()
     }
 
+    /// Says that something else changed that lists are made of.
+    pub fn nudge(&self) {
+        self.hub.send_modify(|version| *version += 1);
+    }
+
     /// What the gateway itself is shown of each server, in file order.
     pub fn shelves(&self) -> Vec<Arc<Shelf>> {
         self.members.load().iter().map(|member| Arc::clone(&member.service)).collect()

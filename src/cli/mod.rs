@@ -13,6 +13,7 @@ pub mod diff;
 pub mod exec;
 pub mod explain;
 pub mod lock;
+pub mod import;
 pub mod serve;
 
 /// One MCP endpoint for many MCP servers.
@@ -39,6 +40,8 @@ pub enum Command {
     Diff(diff::DiffArgs),
     /// Take over what differs
     Approve(approve::ApproveArgs),
+    /// Turn the servers of an MCP client's file into a configuration
+    Import(import::ImportArgs),
     /// Run a small MCP server, to try things with
     Demo(demo::DemoArgs),
     /// Become a server's process with limits and account set

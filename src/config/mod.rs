@@ -15,6 +15,7 @@ pub mod auth;
 mod check;
 pub mod contract;
 pub mod credentials;
+pub mod endpoint;
 mod expand;
 mod file;
 pub mod globs;
@@ -37,8 +38,10 @@ pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use contract::{Contract, Guarding};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
+pub use endpoint::{Discovery, Endpoint};
 pub use globs::{Filter, Globs};
 pub use grant::Grant;
+pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
 pub use warnings::Warning;
@@ -99,6 +102,10 @@ pub struct Gateway {
     pub strict_names: bool,
     /// `allow_clashes` of prefixes.
     pub allow_clashes: bool,
+    /// `pinned_only`: a command that fetches a package without an exact version is an error.
+    pub pinned_only: bool,
+    /// `playbooks`: a folder of playbooks for every endpoint with prefixes.
+    pub playbooks: Option<PathBuf>,
     /// `max_ttl` for anything cached.
     pub max_ttl: Duration,
     /// `stale_if_error`: how long an expired list may stand in for a dead server's.
@@ -141,19 +148,6 @@ pub struct Gateway {
     pub drain_timeout: Duration,
 }
 
-/// `[[endpoint]]`: one MCP server towards clients.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
-    /// `path`, begins with `/`, no trailing slash.
-    pub path: String,
-    /// `servers`: globs over server names; exactly one match is required when `prefix` is false.
-    pub servers: Globs,
-    /// `prefix`: false shows one server as it is.
-    pub prefix: bool,
-    /// `instructions` of this endpoint instead of the gateway's.
-    pub instructions: Option<String>,
-}
-
 /// `[[server]]`: one MCP server behind us.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
@@ -163,6 +157,8 @@ pub struct Server {
     pub owner: Option<String>,
     /// `description`
     pub description: Option<String>,
+    /// `tags` of all its tools, for the search.
+    pub tags: Vec<String>,
     /// `prefix` of exposed names, = name by default; may be empty.
     pub prefix: String,
     /// `url` or `command`.
@@ -213,6 +209,12 @@ pub struct Server {
     pub resource_uris: Globs,
     /// `resources.probe`: asked for URIs that nobody is known to own.
     pub resources_probe: bool,
+    /// `tools.tags`: for the search, which tools have which more tags, by globs on native names.
+    pub tool_tags: BTreeMap<String, Globs>,
+    /// `tools.confirm`: globs on native names of tools that are called only if the user agrees.
+    pub confirm: Globs,
+    /// `tools.deny_arguments = ["secrets"]`: no call whose arguments hold a token or a key.
+    pub deny_secrets: bool,
     /// `tools.override.NAME`
     pub overrides: BTreeMap<String, Override>,
     /// `contract`: what happens when it changes what it offers.

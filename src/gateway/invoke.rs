@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::along::{context, forwarded, join, relayable, trace};
+use super::confirm::Gate;
+use super::discovery;
 use super::record::Record;
 use super::relay;
 use super::state::Bound;
@@ -45,6 +47,12 @@ impl Gateway {
         let (_, name) = text_param(call, "name")?;
         object_or_null(call, "arguments")?;
         record.asked(&name);
+        if let Some(own) = discovery::own(call, &name) {
+            return Box::pin(self.serve_own(call, own, outlet, record)).await;
+        }
+        if let Some(page) = self.playbook(call, &name, outlet, record)? {
+            return Ok(page);
+        }
         let done = match self.resolve(call, kind, &name, record).await {
             Ok(route) => self.follow(call, route, outlet, record).await,
             Err(error) => Err(error),
@@ -73,7 +81,8 @@ impl Gateway {
         let kind = invoked(call);
         record.routed(&route.shelf.server.name, Some(&route));
         // For who does not mirror arguments, headers that look like it mean nothing (F-082).
-        if kind == Kind::Tools && call.client.revision.mirrors_arguments() {
+        let mirrored = call.client.revision.mirrors_arguments() && !call.steps.unwrapped;
+        if kind == Kind::Tools && mirrored {
             route = self.checked(call, route, record).await.inspect_err(|error| {
                 if matches!(error, GatewayError::ParamHeader(_)) {
                     self.metrics.header_rejection("param");
@@ -124,6 +133,11 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
         self.admit(call, call.rights.decide(&route.givers), outlet, record)?;
+        match self.gate(call, route, record)? {
+            Gate::Open => {}
+            Gate::Confirmed(call) => return Box::pin(self.attempt(&call, route, outlet, record)).await,
+            Gate::Closed(answer) => return Ok(answer),
+        }
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {
@@ -180,7 +194,8 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            context: Some(Arc::new(context(call, bound.server))),
+            // Whose it is, its conversation says.
+            context: None,
         })
     }
 

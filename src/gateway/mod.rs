@@ -10,11 +10,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod along;
+pub mod books;
+mod confirm;
 mod converse;
 mod digest;
 mod discover;
+mod discovery;
 pub mod error;
 mod invoke;
+mod leaves;
 mod links;
 mod list;
 mod listen;
@@ -26,7 +30,9 @@ mod read;
 mod record;
 mod relay;
 mod resolve;
+mod results;
 mod resume;
+mod secrets;
 mod sheet;
 pub mod snapshot;
 mod state;
@@ -51,7 +57,7 @@ use crate::telemetry::audit::Audit;
 use record::Record;
 
 /// One request, checked against its headers, in modern meaning.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Call {
     /// The message.
     pub envelope: Envelope,
@@ -77,10 +83,21 @@ pub struct Call {
     pub client: Client,
     /// When it arrived.
     pub arrived: Instant,
+    /// What was done with it on the way.
+    pub steps: Steps,
+}
+
+/// What the gateway itself did with a call before it goes to its server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Steps {
+    /// It came inside a `call_tool`: then no header mirrors its name and arguments.
+    pub unwrapped: bool,
+    /// The user was asked and agreed (`tools.confirm`).
+    pub confirmed: bool,
 }
 
 /// What servers show one caller, in the order of the endpoint's members: the same from a request's start to its end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Members(OnceLock<Arc<[Arc<Shelf>]>>);
 
 impl Call {

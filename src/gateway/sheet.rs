@@ -122,8 +122,12 @@ fn shaped(sheet: &Sheet, kind: Kind, revision: Revision) -> Sheet {
 /// The items that these grants show, each name once: where servers are merged, a URI is that of the first server in
 /// file order that the caller may ask for it (F-058).
 fn narrowed(view: &View, rights: &Rights) -> Sheet {
+    if let Some(discovery) = &view.discovery {
+        return discovery.front(view, rights);
+    }
     let mut seen = HashSet::new();
     let shown = view.items.iter().enumerate().filter(|(_, route)| rights.sees(&route.givers));
     let once = shown.filter(|(_, route)| !view.twins || seen.insert(&*route.exposed));
-    Sheet::new(once.map(|(at, _)| view.sheet.item(at)))
+    let own = view.books.as_ref().map(|books| books.items(view.kind, rights)).unwrap_or_default();
+    Sheet::new(once.map(|(at, _)| view.sheet.item(at)).chain(own.iter().map(|item| &item[..])))
 }

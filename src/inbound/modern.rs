@@ -5,7 +5,7 @@ use http::HeaderMap;
 use super::endpoint::{Arrival, refuse};
 use super::error::Refusal;
 use super::{Door, Response};
-use crate::gateway::{Call, Client, Members};
+use crate::gateway::{Call, Client, Members, Steps};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};
@@ -32,6 +32,7 @@ pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>>
                 token: visitor.token,
                 arrived: visitor.at,
                 envelope,
+                steps: Steps::default(),
             })
         }
         Err(refusal) => Err(Box::new(refuse(door, &arrival, &refusal))),

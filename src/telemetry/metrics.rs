@@ -32,6 +32,7 @@ pub struct Metrics {
     client_calls: ClientCalls,
     header_rejections: IntCounterVec,
     list_changed: IntCounterVec,
+    playbooks: IntGaugeVec,
     listen_streams: IntGauge,
     parked_calls: IntGauge,
     sessions: IntGauge,
@@ -139,6 +140,7 @@ impl Metrics {
                 "Notices of changed lists, from servers (in) and to clients (out)",
                 &["server", "kind", "direction"],
             )?,
+            playbooks: gauge(&r, "gatehouse_playbooks", "Playbooks by state", &["state"])?,
             listen_streams: register(
                 &r,
                 IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
@@ -267,6 +269,11 @@ impl Metrics {
     /// A notice of a changed list; `direction` is in or out, `server` empty for out.
     pub fn list_changed(&self, server: &str, kind: &str, direction: &str) {
         self.list_changed.with_label_values(&[server, kind, direction]).inc();
+    }
+
+    /// Playbooks in a state: loaded, unused since the start, or a sort of fault.
+    pub fn playbooks(&self, state: &str, count: usize) {
+        self.playbooks.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Streams of changes that clients hold open.

@@ -42,6 +42,8 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         max_name_length: table.or("max_name_length", between(16, 1024), 64_usize),
         strict_names: table.or("strict_names", boolean, true),
         allow_clashes: table.or("allow_clashes", boolean, false),
+        pinned_only: table.or("pinned_only", boolean, false),
+        playbooks: table.get("playbooks", path),
         max_ttl: table.or("max_ttl", duration, DAY),
         stale_if_error: table.or("stale_if_error", duration, DAY),
         page_size: table.or("page_size", between(0, 100_000), 0_usize),

@@ -87,6 +87,8 @@ pub(super) struct ServerEntry {
     pub(super) prefix_at: Place,
     /// `prefix`, if it was written.
     pub(super) prefix: Option<(Text, Place)>,
+    /// Where `command` is, or would be.
+    pub(super) command_at: Place,
     /// What `prefix` comes to, unless it or the name it comes from could not be read.
     pub(super) prefix_value: Option<String>,
     /// Where `credentials.issuer` is, or would be.

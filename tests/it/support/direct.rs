@@ -65,6 +65,7 @@ impl Direct {
         let endpoint = Arc::clone(snapshot.endpoint("/mcp").unwrap());
         let principal = principal(who.principal);
         let call = Call {
+            steps: gatehouse::gateway::Steps::default(),
             method: Method::parse(&envelope.method()).unwrap(),
             members: Members::default(),
             rights: snapshot.rights(&endpoint, &principal),

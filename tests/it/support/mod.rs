@@ -17,6 +17,7 @@ pub(crate) mod inside;
 pub(crate) mod json;
 pub(crate) mod legacy;
 pub(crate) mod measure;
+pub(crate) mod organisation;
 pub(crate) mod people;
 pub(crate) mod request;
 pub(crate) mod server;
