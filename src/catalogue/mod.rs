@@ -9,6 +9,7 @@ use tokio::sync::watch as watch_channel;
 use tokio::time::Instant;
 
 pub mod bindings;
+mod execution;
 pub mod fault;
 mod fetch;
 mod follow;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::bindings::Bindings;
+use super::execution::without_tasks;
 use super::fault::Fault;
 use super::hints::Hints;
 use super::walk::Walked;
@@ -112,6 +113,11 @@ impl Published {
             });
             return;
         }
+        // The modern revision knows no such thing.
+        let item = match if modern { Ok(item) } else { without_tasks(item) } {
+            Ok(item) => item,
+            Err(fault) => return self.faults.push(fault),
+        };
         let binding = !server.is_stdio() && modern;
         match tool(over, &item, binding, &mut self.faults) {
             Ok(published) => self.items.push(published),

@@ -87,7 +87,7 @@ async fn fetch(
     };
     loop {
         match exchange.next().await? {
-            Message::Progress(..) | Message::Log(..) => {}
+            Message::Progress(..) | Message::Log(..) | Message::Asked(_) | Message::Withdrawn(_) => {}
             Message::Result { body, result, modern, .. } => {
                 let bytes: Bytes = body.as_bytes().slice(result.range());
                 let page = items::page(kind, &bytes).map_err(|_| malformed(server))?;

@@ -130,6 +130,10 @@ pub struct Gateway {
     pub session_idle: Duration,
     /// `session_max_age`: no session is older.
     pub session_max_age: Duration,
+    /// `max_parked`: calls of one principal that may wait for its answers.
+    pub max_parked: usize,
+    /// `park_timeout`: how long each round of answers is waited for.
+    pub park_timeout: Duration,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -182,7 +186,9 @@ pub struct Server {
     pub list_max_bytes: usize,
     /// `max_result` in bytes.
     pub max_result: usize,
-    /// `max_concurrency`: calls at once.
+    /// `processes`: children of one context; 1 for servers with a URL.
+    pub processes: usize,
+    /// `max_concurrency`: calls at once, with `processes` in each of them.
     pub max_concurrency: usize,
     /// `queue`: calls that may wait for a permit.
     pub queue: usize,
@@ -216,6 +222,11 @@ impl Server {
     /// Whether this server is a child process of ours.
     pub fn is_stdio(&self) -> bool {
         matches!(self.target, Target::Stdio(_))
+    }
+
+    /// Calls at once in all.
+    pub const fn permits(&self) -> usize {
+        self.max_concurrency.saturating_mul(self.processes)
     }
 }
 
@@ -304,6 +315,8 @@ pub enum Protocol {
     Modern,
     /// `initialize` at once.
     Legacy,
+    /// The HTTP+SSE transport of 2024-11-05 at once (G-70).
+    Sse,
 }
 
 /// `session_scope`: who shares a session of a server of the older revisions, or a process (design §7, G-49).

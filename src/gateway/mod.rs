@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod along;
+mod converse;
 mod digest;
 mod discover;
 pub mod error;
@@ -19,10 +20,13 @@ mod list;
 mod listen;
 pub mod names;
 mod pages;
+mod parked;
+mod questions;
 mod read;
 mod record;
 mod relay;
 mod resolve;
+mod resume;
 mod sheet;
 pub mod snapshot;
 mod state;
@@ -166,6 +170,7 @@ pub struct Gateway {
     audit: Option<Audit>,
     streams: Arc<listen::Streams>,
     links: links::Links,
+    parked: Arc<parked::Parked>,
     drain: CancellationToken,
 }
 
@@ -178,6 +183,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         sealer: Sealer,
     ) -> Self {
+        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone()));
         Self {
             current: ArcSwap::from_pointee(snapshot),
             servers,
@@ -187,6 +193,7 @@ impl Gateway {
             audit: None,
             streams: Arc::default(),
             links: links::Links::default(),
+            parked,
             drain: CancellationToken::new(),
         }
     }
@@ -215,6 +222,18 @@ impl Gateway {
     /// Ends all streams of changes, with words, over a few seconds.
     pub fn drain(&self) {
         self.drain.cancel();
+    }
+
+    /// Returns once no call waits for its client's answers.
+    pub async fn unparked(&self) {
+        self.parked.idle().await;
+    }
+
+    /// Gives up all calls that wait for their clients' answers, and takes in none any more; returns once their servers
+    /// were told.
+    pub async fn give_up_parked(&self) {
+        self.parked.close();
+        self.parked.idle().await;
     }
 
     /// Serves one call: the bytes of its `result`, or the error. Dropping the future cancels the call at its

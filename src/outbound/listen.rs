@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout};
 
 use super::context::Context;
 use super::error::{Failure, OutboundError};
-use super::link::stdio::{Connection, Inbox};
+use super::link::{Connection, Inbox};
 use super::place::{Place, Transport};
 use super::request::Request;
 use super::server::{Peer, Server};
@@ -79,7 +80,7 @@ pub struct Agreed {
 pub(super) enum Source {
     /// The body of an HTTP answer. Modern: the id every message is tagged with.
     Stream(Box<Wire>, Option<u64>),
-    /// A child's output. Modern: our listen request, whose answer is the end.
+    /// A child's output, or a stream of the 2024-11-05 transport. Modern: our listen request, whose answer is the end.
     Child(broadcast::Receiver<Arc<Received>>, Connection, Option<(u64, Inbox)>),
 }
 
@@ -96,13 +97,13 @@ impl Server {
         filter: &Filter,
     ) -> Result<Listen, NoListen> {
         let (place, peer) = self.ready(context).await.map_err(NoListen::Failed)?;
-        let opened = match (&peer.era, &place.transport, &peer.connection) {
+        let opened = match (&peer.era, &peer.connection, &place.transport) {
             (Era::Modern, ..) => self.listen_modern(&place, &peer, filter).await,
-            (Era::Legacy, Transport::Http(link), _) => self.listen_get(&place, &peer, link).await,
-            (Era::Legacy, Transport::Stdio(_), Some(connection)) => {
+            (Era::Legacy, Some(connection), _) => {
                 Ok((Source::Child(place.overheard.subscribe(), connection.clone(), None), Agreed::default()))
             }
-            (Era::Legacy, Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
+            (Era::Legacy, None, Transport::Http(link)) => self.listen_get(&place, &peer, link).await,
+            (Era::Legacy, None, Transport::Stdio(_)) => Err(self.no_listen(Failure::Exited)),
         };
         let (source, mut agreed) = opened?;
         if peer.era == Era::Legacy {
@@ -152,12 +153,10 @@ impl Server {
                 }
                 (Transport::Stdio(_), Some(connection)) => {
                     let mut overheard = place.overheard.subscribe();
-                    let inbox = connection.open(id);
-                    let sent = connection.send(&body).await;
-                    sent.map_err(|_| self.no_listen(Failure::Exited))?;
-                    let mut wire = Wire::Stdio(inbox);
+                    let put = connection.request(id, HeaderMap::new(), &body).await;
+                    let mut wire = Wire::put(put.map_err(|(failure, _)| self.no_listen(failure))?);
                     let agreed = self.acknowledged_child(&mut wire, &mut overheard, id).await?;
-                    let Wire::Stdio(inbox) = wire else { return Err(NoListen::NotOffered) };
+                    let Wire::Inbox(inbox) = wire else { return Err(NoListen::NotOffered) };
                     Ok((Source::Child(overheard, connection.clone(), Some((id, inbox))), agreed))
                 }
                 (Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
@@ -254,14 +253,13 @@ impl Listen {
                 ReceivedKind::Result { .. } | ReceivedKind::Error { .. } => {
                     return Err(server.error(Failure::Unavailable("the stream was ended".to_owned()), true));
                 }
-                ReceivedKind::Request { id, method, .. } if self.peer.era == Era::Legacy => {
+                ReceivedKind::Request { .. } if self.peer.era == Era::Legacy => {
                     // A child's requests are answered where all its output is read.
-                    if matches!(self.source, Source::Stream(..)) {
-                        self.server.post_later(
-                            (&self.place, &self.peer),
-                            "answer",
-                            legacy::answer(method, id),
-                        );
+                    if matches!(self.source, Source::Stream(..))
+                        && let Some((id, method)) = self.peer.running.ask(message)
+                    {
+                        let answer = legacy::answer(&method, &id);
+                        self.server.post_later((&self.place, &self.peer), "answer", answer);
                     }
                 }
                 ReceivedKind::Notification { method, params } => {
@@ -320,11 +318,9 @@ impl Drop for Listen {
 /// The next message of a stream; `None` after a silence in which comments came.
 async fn hear(wire: &mut Wire, retry: &mut Option<Duration>) -> Option<Result<Received, Failure>> {
     let next = timeout(DEAF, wire.next()).await;
-    if let Wire::Http(answer, _) = wire {
-        *retry = answer.retry.or(*retry);
-        if next.is_err() && answer.heard + DEAF > Instant::now() {
-            return None;
-        }
+    *retry = wire.retry().or(*retry);
+    if next.is_err() && wire.heard().is_some_and(|heard| heard + DEAF > Instant::now()) {
+        return None;
     }
     Some(next.unwrap_or(Err(Failure::Timeout(DEAF))))
 }
@@ -345,7 +341,7 @@ async fn overhear(
         biased;
         heard = overheard.recv() => heard.ok(),
         answer = ended => answer,
-        _ = connection.closed() => None,
+        () = connection.closed() => None,
     }
 }
 

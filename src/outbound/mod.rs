@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+mod answering;
 mod attend;
 pub mod context;
 pub mod credentials;
@@ -19,15 +20,18 @@ pub mod modern;
 pub mod offer;
 pub mod place;
 pub mod places;
+mod pool;
 pub mod probe;
 pub mod request;
+mod resume;
+pub mod running;
 pub mod server;
 pub mod wire;
 
 pub use context::{Asks, Context};
 pub use credentials::OnBehalf;
 pub use error::{Failure, OutboundError};
-pub use exchange::{Exchange, Message};
+pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
@@ -39,10 +43,13 @@ use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 use credentials::{Credential, Towards};
-use link::http::HttpLink;
+use link::http::{Clients, HttpLink};
 use link::stdio::StdioOptions;
 use places::Origin;
 use server::Shared;
+
+/// Streams of one server at once: as many as it can have contexts, and then some.
+const MOST_STREAMS: usize = 20_000;
 
 /// Every configured server, in file order.
 #[derive(Debug)]
@@ -86,6 +93,11 @@ impl Servers {
         Ok(list)
     }
 
+    /// The spawner of what runs for calls beyond their requests.
+    pub const fn tasks(&self) -> &Tasks {
+        &self.shared.tasks
+    }
+
     /// The servers now, in file order.
     pub fn all(&self) -> Arc<Vec<Arc<Server>>> {
         self.list.load_full()
@@ -114,17 +126,23 @@ impl Servers {
                     ca_file: ca_file.clone(),
                     also_ca_file: None,
                     idle_timeout: Duration::from_secs(60),
-                    // Beyond the permits: lists, cancels and streams.
+                    // Beyond the permits: lists and cancels.
                     max_connections: server.max_concurrency + 16,
                     h2_ping: Duration::from_secs(10),
                 };
-                let client = Client::new(options, self.shared.tasks.clone())
-                    .map_err(|e| failed(Failure::Unavailable(e.to_string())))?;
+                let client = |options| {
+                    let client = Client::new(options, self.shared.tasks.clone());
+                    client.map_err(|e| failed(Failure::Unavailable(e.to_string())))
+                };
+                let clients = Clients {
+                    streams: client(ClientOptions { max_connections: MOST_STREAMS, ..options.clone() })?,
+                    calls: client(options)?,
+                };
                 let name = Arc::from(server.name.as_str());
                 let towards = Towards { server: &name, url, ca_file: ca_file.as_deref() };
                 let credential = Credential::new(&towards, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
-                let link = HttpLink::new(client, url, credential, budget, server.max_result);
+                let link = HttpLink::new(clients, url, credential, budget, server.max_result);
                 Origin::Http(Arc::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {

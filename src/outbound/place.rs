@@ -1,5 +1,6 @@
 //! One context's place at a server: its own session or process, what was agreed there, and its trouble (G-49, G-57).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use super::context::{Asks, Context};
 use super::credentials::OnBehalf;
 use super::error::{Failure, OutboundError};
 use super::link::http::HttpLink;
-use super::link::stdio::{Connection, StdioLink};
+use super::link::sse::Record;
+use super::link::stdio::StdioLink;
 use super::places::Tally;
 use super::server::{Peer, Server};
 use super::{legacy, probe};
@@ -26,6 +28,8 @@ pub struct Key {
     pub(super) who: Who,
     /// Legacy: what was declared there.
     pub(super) asks: Asks,
+    /// Which of the context's processes (`processes`); 0 where there is one.
+    pub(super) lane: usize,
 }
 
 /// Whose a place is.
@@ -41,7 +45,7 @@ pub(super) enum Who {
 
 impl Key {
     /// The gateway's own place, which declares nothing.
-    pub(super) const SERVICE: Self = Self { who: Who::Service, asks: Asks::NONE };
+    pub(super) const SERVICE: Self = Self { who: Who::Service, asks: Asks::NONE, lane: 0 };
 
     /// Where a context belongs at a server that speaks like this (design §7).
     pub(super) fn new(server: &config::Server, era: Option<Era>, context: Option<&Context>) -> Self {
@@ -65,7 +69,12 @@ impl Key {
             (false, SessionScope::Principal | SessionScope::Shared) => principal(),
             (false, SessionScope::Auto | SessionScope::Session) => session(),
         };
-        Self { who, asks: if legacy { context.asks } else { Asks::NONE } }
+        Self { who, asks: if legacy { context.asks } else { Asks::NONE }, lane: 0 }
+    }
+
+    /// The same context's place in another process.
+    pub(super) fn at(&self, lane: usize) -> Self {
+        Self { lane, ..self.clone() }
     }
 
     pub(super) fn is_service(&self) -> bool {
@@ -80,7 +89,7 @@ impl Key {
 /// How messages of one place get there.
 #[derive(Debug)]
 pub enum Transport {
-    /// Streamable HTTP: the same for all places.
+    /// Streamable HTTP, or the transport before it: the same link for all places.
     Http(Arc<HttpLink>),
     /// A child process of the place's own.
     Stdio(StdioLink),
@@ -96,6 +105,10 @@ pub struct Place {
     /// Who is presented: what the last request here brought.
     on_behalf: ArcSwapOption<OnBehalf>,
     peer: ArcSwapOption<Peer>,
+    /// How its streams of the 2024-11-05 transport ended.
+    pub(super) streams: Record,
+    /// Calls at work here, where that is counted.
+    calls: AtomicUsize,
     establishing: Flight<Result<Arc<Peer>, OutboundError>>,
     // A std mutex: held to read or write three words.
     trouble: Mutex<Option<Trouble>>,
@@ -132,6 +145,8 @@ impl Place {
             overheard: broadcast::channel(OVERHEARD).0,
             on_behalf: ArcSwapOption::empty(),
             peer: ArcSwapOption::empty(),
+            streams: Record::default(),
+            calls: AtomicUsize::new(0),
             establishing: Flight::default(),
             trouble: Mutex::new(None),
             level: Mutex::default(),
@@ -152,10 +167,30 @@ impl Place {
         self.on_behalf.load_full()
     }
 
+    /// Calls at work here.
+    pub(super) fn calls(&self) -> usize {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// One call more than `calls`, if that is still how many there are.
+    pub(super) fn enter(&self, calls: usize) -> bool {
+        self.calls.compare_exchange(calls, calls + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// One call less.
+    pub(super) fn leave(&self) {
+        self.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Whether it failed lately, so that a call here would fail at once.
+    pub(super) fn is_held_back(&self) -> bool {
+        let troubled = self.trouble().is_some_and(|trouble| Instant::now() < trouble.until);
+        troubled || matches!(&self.transport, Transport::Stdio(link) if link.is_held_back())
+    }
+
     /// What was agreed, if it still holds; does not contact the server.
     pub(super) fn known_peer(&self) -> Option<Arc<Peer>> {
-        let gone = |peer: &Arc<Peer>| peer.connection.as_ref().is_some_and(Connection::is_closed);
-        self.peer.load_full().filter(|peer| !gone(peer))
+        self.peer.load_full().filter(|peer| !peer.is_gone())
     }
 
     /// What was agreed here, agreeing first where necessary: once for all who ask.
@@ -212,6 +247,9 @@ impl Place {
         let current = self.peer.load();
         if current.as_ref().is_some_and(|p| Arc::ptr_eq(p, peer)) {
             self.peer.compare_and_swap(&*current, None);
+            if let Some(connection) = &peer.connection {
+                connection.retire();
+            }
         }
     }
 
@@ -226,6 +264,9 @@ impl Place {
         match &self.transport {
             Transport::Stdio(link) => link.stop().await,
             Transport::Http(_) => {
+                if let Some(connection) = peer.as_ref().and_then(|peer| peer.connection.as_ref()) {
+                    connection.end();
+                }
                 if let Some(farewell) = self.farewell(peer) {
                     farewell.await;
                 }

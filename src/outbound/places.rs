@@ -10,6 +10,7 @@ use super::keep::{Keep, held};
 use super::link::http::HttpLink;
 use super::link::stdio::{StdioLink, StdioOptions};
 use super::place::{Key, Place, Transport, Who};
+use super::pool::Load;
 use super::server::{Peer, Server};
 use crate::config;
 use crate::protocol::version::Era;
@@ -35,7 +36,7 @@ impl Origin {
             Self::Http(link) => Transport::Http(Arc::clone(link)),
             Self::Stdio(command, options) => {
                 let mut options = options.clone();
-                if !key.is_service() {
+                if !key.at(0).is_service() {
                     // What one context's process leaves at home is not for the next.
                     options.state_dir = None;
                 }
@@ -64,7 +65,7 @@ impl Places {
         let tally = Arc::<Tally>::default();
         let transport = origin.transport(&Key::SERVICE, tasks);
         // Each call in its own process holds a permit: more processes could not be busy at once.
-        let most = if config.is_stdio() { config.max_concurrency } else { MOST_SESSIONS };
+        let most = if config.is_stdio() { config.permits() } else { MOST_SESSIONS };
         Self {
             service: Arc::new(Place::new(Key::SERVICE, transport, Arc::clone(&tally), tasks.clone())),
             kept: Keep::new(most, IDLE, held),
@@ -150,23 +151,49 @@ impl Server {
         self: &Arc<Self>,
         context: Option<&Context>,
     ) -> Result<(Arc<Place>, Arc<Peer>), OutboundError> {
+        let (place, peer, _) = self.agreed(context, false).await?;
+        Ok((place, peer))
+    }
+
+    /// The same; a call is counted where its context has several processes.
+    pub(super) async fn agreed(
+        self: &Arc<Self>,
+        context: Option<&Context>,
+        call: bool,
+    ) -> Result<(Arc<Place>, Arc<Peer>, Option<Load>), OutboundError> {
         let mut key = Key::new(&self.config, self.era(), context);
         for _ in 0..3 {
-            let place = self.place(&key, context)?;
+            let (place, load) = match call {
+                true => self.occupy(&key, context)?,
+                false => (self.place(&key, context)?, None),
+            };
             let peer = match place.known_peer() {
                 Some(peer) => peer,
                 None => Box::pin(place.peer(self)).await?,
             };
             let right = Key::new(&self.config, Some(peer.era), context);
             if right == key {
-                return Ok((place, peer));
+                return Ok((place, peer, load));
             }
             key = right;
         }
         Err(self.error(Failure::Unavailable("it speaks another dialect each time".into()), false))
     }
 
-    fn place(self: &Arc<Self>, key: &Key, context: Option<&Context>) -> Result<Arc<Place>, OutboundError> {
+    /// The place of a key, if there is one.
+    pub(super) fn known_place(&self, key: &Key) -> Option<Arc<Place>> {
+        match key.is_service() {
+            true => Some(Arc::clone(&self.places.service)),
+            false => self.places.kept.peek(key),
+        }
+    }
+
+    /// The place of a key.
+    pub(super) fn place(
+        self: &Arc<Self>,
+        key: &Key,
+        context: Option<&Context>,
+    ) -> Result<Arc<Place>, OutboundError> {
         if key.is_service() {
             return Ok(Arc::clone(&self.places.service));
         }
@@ -235,7 +262,8 @@ impl Server {
                 // What is refused to one caller says nothing of the server, nor what is refused to the gateway where
                 // each caller is himself.
                 let own = key.is_service() && !self.config.credentials.is_per_user();
-                if own || error.is_down() || matches!(error.failure, Failure::Timeout(_)) {
+                let unreachable = error.is_down() || matches!(error.failure, Failure::Timeout(_));
+                if own || (unreachable && key.lane == 0) {
                     self.up.set(0);
                 }
                 let (reason, retry_in) = (&error.failure, place.retry_in());

@@ -9,13 +9,16 @@ use prometheus::{IntCounter, IntGauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::answering::deliver;
 use super::error::{Failure, OutboundError};
 use super::exchange::{CancelGuard, Exchange, Slot, Waiting};
-use super::link::stdio::Connection;
+use super::link::Connection;
 use super::offer::Offer;
 use super::place::{Place, Transport};
 use super::places::{Origin, Places};
 use super::request::Request;
+use super::resume::Resume;
+use super::running::Running;
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config;
@@ -35,8 +38,17 @@ pub struct Peer {
     pub session: Option<legacy::Session>,
     /// What it offers.
     pub offer: Offer,
-    /// stdio: the process this was agreed with.
+    /// The process or the stream this was agreed with.
     pub connection: Option<Connection>,
+    /// Legacy: the calls that run in it.
+    pub running: Arc<Running>,
+}
+
+impl Peer {
+    /// Whether the process or stream that it was agreed with has ended.
+    pub fn is_gone(&self) -> bool {
+        self.connection.as_ref().is_some_and(Connection::is_closed)
+    }
 }
 
 /// One configured server.
@@ -83,7 +95,7 @@ impl Server {
             tasks: tasks.clone(),
             metrics: Arc::clone(metrics),
             ids: Arc::clone(&shared.ids),
-            permits: Arc::new(Semaphore::new(config.max_concurrency)),
+            permits: Arc::new(Semaphore::new(config.permits().min(Semaphore::MAX_PERMITS))),
             waiting: AtomicUsize::new(0),
             up: metrics.server_up(&config.name),
             inflight: metrics.inflight(&config.name),
@@ -170,16 +182,22 @@ impl Server {
         silence: Duration,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Result<Exchange, OutboundError> {
-        let slot = Slot::new(permit, self.inflight.clone());
+        let is_call = permit.is_some();
+        let mut slot = Slot::new(permit, self.inflight.clone());
         let hard = Instant::now() + self.config.max_timeout;
         let context = request.context.as_deref();
-        let (mut place, mut peer) = self.ready(context).await?;
+        let (mut place, mut peer, mut load) = self.agreed(context, is_call).await?;
+        if is_call && context.is_none() && peer.era == Era::Legacy {
+            // It was modern a moment ago, so it was not said whose call it is: never in the gateway's own session.
+            return Err(self.error(Failure::Unavailable("its protocol has just changed".into()), false));
+        }
         for attempt in 0.. {
             if request.hop.log_level.is_some() {
                 Box::pin(legacy::raise(self, (&place, &peer), request)).await;
             }
             let id = self.next_id();
             let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
+            let guard = guard.running(request);
             let until = (Instant::now() + silence).min(hard);
             let sent = match timeout_at(until, self.transmit((&place, &peer), request, id)).await {
                 Ok(sent) => sent,
@@ -187,6 +205,12 @@ impl Server {
             };
             let mut wire = match sent {
                 Ok(wire) => wire,
+                // It ended before this request was put on it: as if it had never been agreed.
+                Err((_, false)) if attempt == 0 && peer.is_gone() => {
+                    guard.disarm();
+                    (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
+                    continue;
+                }
                 Err((failure, sent)) => {
                     guard.disarm();
                     // Without a token nobody knocked.
@@ -205,9 +229,10 @@ impl Server {
                 if lost == legacy::Lost::Dialect {
                     self.forget_era();
                 }
-                (place, peer) = Box::pin(self.ready(context)).await?;
+                (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
                 continue;
             }
+            slot.occupy(load);
             return Ok(Exchange::new(wire, guard, slot, silence, hard));
         }
         unreachable!("the loop returns at its second turn")
@@ -232,20 +257,21 @@ impl Server {
                 modern::body(request, id, &peer.version, &self.client_info),
             ),
         };
-        match (&place.transport, &peer.connection) {
-            (Transport::Http(link), _) => {
-                for (name, value) in &request.forwarded {
-                    headers.append(name.clone(), value.clone());
-                }
-                link.post_for(request.on_behalf(), headers, body).await.map(Wire::http)
+        for (name, value) in &request.forwarded {
+            headers.append(name.clone(), value.clone());
+        }
+        match (&peer.connection, &place.transport) {
+            (Some(connection), _) => connection.request(id, headers, &body).await.map(Wire::put),
+            (None, Transport::Http(link)) => {
+                let answer = link.post_for(request.on_behalf(), headers, body).await?;
+                let Some(session) = &peer.session else { return Ok(Wire::http(answer)) };
+                Ok(Wire::resumable(answer, || {
+                    let mut headers = legacy::headers(session);
+                    headers.extend(request.forwarded.iter().cloned());
+                    Resume::new(link, headers, place.on_behalf(), Duration::ZERO)
+                }))
             }
-            (Transport::Stdio(_), Some(connection)) => {
-                let inbox = connection.open(id);
-                let failed = |_| (Failure::Exited, false);
-                connection.send(&body).await.map_err(failed)?;
-                Ok(Wire::Stdio(inbox))
-            }
-            (Transport::Stdio(_), None) => Err((Failure::Exited, false)),
+            (None, Transport::Stdio(_)) => Err((Failure::Exited, false)),
         }
     }
 
@@ -258,19 +284,8 @@ impl Server {
     ) {
         let (place, peer, limit) = (Arc::clone(place), Arc::clone(peer), self.config.connect_timeout);
         self.tasks.spawn(what, async move {
-            let sent = async {
-                match (&place.transport, &peer.connection, &peer.session) {
-                    (Transport::Http(link), _, Some(session)) => {
-                        let caller = place.on_behalf();
-                        let _ = link.post_for(caller.as_deref(), legacy::headers(session), message).await;
-                    }
-                    (Transport::Stdio(_), Some(connection), _) => {
-                        let _ = connection.send(&message).await;
-                    }
-                    _ => {}
-                }
-            };
-            let _ = tokio::time::timeout(limit, sent).await;
+            // Nobody is there to be told that it did not arrive.
+            let _ = deliver(&place, &peer, message, limit).await;
         });
     }
 }

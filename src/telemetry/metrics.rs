@@ -34,6 +34,7 @@ pub struct Metrics {
     list_changed: IntCounterVec,
     listen_streams: IntGauge,
     sessions: IntGauge,
+    parked_calls: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
     audit_dropped: IntCounter,
@@ -142,6 +143,13 @@ impl Metrics {
                 IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
             )?,
             sessions: register(&r, IntGauge::new("gatehouse_sessions", "Sessions of legacy clients")?)?,
+            parked_calls: register(
+                &r,
+                IntGauge::new(
+                    "gatehouse_parked_calls",
+                    "Calls whose servers wait for answers of their clients",
+                )?,
+            )?,
             header_rejections: counter(
                 &r,
                 "gatehouse_header_rejections_total",
@@ -262,6 +270,11 @@ impl Metrics {
     /// Sessions of legacy clients that are known here.
     pub const fn sessions(&self) -> &IntGauge {
         &self.sessions
+    }
+
+    /// Calls whose servers wait for answers of their clients.
+    pub const fn parked_calls(&self) -> &IntGauge {
+        &self.parked_calls
     }
 
     /// A header that disagreed; `header` is method, name, param or version.

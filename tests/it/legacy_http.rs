@@ -197,7 +197,7 @@ async fn g_45_requests_of_the_server_are_answered_by_rule() {
         running.push((client, exchange));
     }
     for (_, exchange) in &running {
-        for (id, method) in [("1", "ping"), ("\"1\"", "ping"), ("2", "roots/list"), ("3", "no/such")] {
+        for (id, method) in [("1", "ping"), ("\"1\"", "ping"), ("2", "no/such"), ("3", "tasks/list")] {
             exchange.event(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#));
         }
     }

@@ -1,5 +1,5 @@
 //! Which era does a server speak? The table of verdicts over HTTP and stdio, remembered and revised:
-//! G-60..G-67, H-62, F-006, F-080.
+//! G-60..G-67, H-62, F-006.
 
 use crate::support::child::Child;
 use crate::support::eventually;
@@ -329,20 +329,6 @@ async fn g_63_every_answer_of_a_child_has_its_verdict() {
     }
     let restarts = gateway.metric("gatehouse_child_restarts_total", &[("server", "exits")]).await;
     assert_eq!(restarts, 1.0);
-}
-
-/// Covers: F-080: what is not supported is said before anything is opened, with key and line.
-#[tokio::test(flavor = "multi_thread")]
-async fn f_080_an_unsupported_protocol_is_a_configuration_error() {
-    let setup = Setup::new().http("old", "http://127.0.0.1:1/sse", "protocol = \"sse\"");
-    let line = setup.text().lines().position(|line| line.contains("protocol = \"sse\"")).unwrap() + 1;
-    let (code, said) = setup.refused().await;
-    assert_eq!(code, Some(2), "{said}");
-    assert!(
-        said.contains("protocol") && said.contains("legacy") && said.contains(&format!(":{line}")),
-        "{said}"
-    );
-    assert!(!said.contains("listening"), "{said}");
 }
 
 /// Covers: H-61: a discover that is asked of the gateway itself is never a 4xx because of its servers (design §5).

@@ -59,6 +59,8 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         max_sessions: table.or("max_sessions", between(1, 1_000_000), 1000_usize),
         session_idle: table.or("session_idle", time, Duration::from_secs(30 * 60)),
         session_max_age: table.or("session_max_age", time, DAY / 2),
+        max_parked: table.or("max_parked", number, 100_usize),
+        park_timeout: table.or("park_timeout", time, Duration::from_secs(300)),
         drain_timeout: table.or("drain_timeout", duration, Duration::from_secs(30)),
     };
     addresses(table, &gateway);

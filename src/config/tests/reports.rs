@@ -34,10 +34,9 @@ fn capabilities_that_are_not_built_are_unknown() {
         let name = table.trim_matches(['[', ']']);
         refuses(table, 1, name, "unknown key");
     }
-    for (key, value) in [("urls", "[]"), ("breaker", "{}"), ("contract", "\"hold\""), ("processes", "2")] {
+    for (key, value) in [("urls", "[]"), ("breaker", "{}"), ("contract", "\"hold\"")] {
         super::http_refuses(key, value, "unknown key");
     }
-    super::http_refuses("protocol", "\"sse\"", "must be one of \"auto\", \"modern\", \"legacy\"");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::server::Peer;
 use super::wire::Wire;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
+use crate::protocol::items::json_string;
 use crate::protocol::message;
 use crate::protocol::version::LATEST_LEGACY;
 use crate::protocol::{code, header};
@@ -39,6 +40,11 @@ pub fn initialize(id: u64, asks: Asks, client: &str) -> Parts {
 /// `notifications/initialized`.
 pub fn initialized() -> Parts {
     message::request(None, "notifications/initialized", Parts::new())
+}
+
+/// `ping`: is anybody there?
+pub fn ping(id: u64) -> Parts {
+    message::request(Some(&Id::number(id)), "ping", Parts::new())
 }
 
 /// `notifications/cancelled` for a request of ours (G-47).
@@ -71,15 +77,25 @@ pub fn headers(session: &Session) -> HeaderMap {
 
 /// The answer to a request of the server's own: `ping` is answered, the rest refused (R-35, G-45).
 pub fn answer(method: &str, id: &[u8]) -> Parts {
-    let id = String::from_utf8_lossy(id);
     if method == "ping" {
-        return format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}").into();
+        return response(id, "{}".into());
     }
-    format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{},\"message\":\"Method not found\"}}}}",
-        code::METHOD_NOT_FOUND
-    )
-    .into()
+    refusal(id, code::METHOD_NOT_FOUND, "Method not found")
+}
+
+/// The answer to a request of the server's own: this result.
+pub fn response(id: &[u8], result: Bytes) -> Parts {
+    let mut parts = Parts::with_capacity(3);
+    parts.push(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", String::from_utf8_lossy(id)));
+    parts.push(result);
+    parts.push("}");
+    parts
+}
+
+/// The answer to a request of the server's own: this error.
+pub fn refusal(id: &[u8], code: i32, message: &str) -> Parts {
+    let (id, message) = (String::from_utf8_lossy(id), json_string(message));
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":{message}}}}}").into()
 }
 
 /// What a refusal that came before execution says, so that the request may be sent again.
@@ -94,11 +110,13 @@ pub(super) enum Lost {
 /// Whether a legacy server refused for one of these reasons.
 pub(super) async fn lost(peer: &Peer, wire: &mut Wire) -> Option<Lost> {
     let session = peer.session.as_ref()?;
+    // The older transport has the session's id in its endpoint (G-72).
+    let has_session = session.id.is_some() || peer.connection.is_some();
     match wire.status() {
-        Some(404) => session.id.as_ref().map(|_| Lost::Session),
+        Some(404) => has_session.then_some(Lost::Session),
         Some(400) => {
             let body = wire.peek().await?;
-            let named = session.id.is_some() && mentions_session(&body);
+            let named = has_session && mentions_session(&body);
             if is_modern_error(body) { Some(Lost::Dialect) } else { named.then_some(Lost::Session) }
         }
         _ => None,

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "a shared kit: not every helper is wanted at every time")]
 
+pub(crate) mod asking;
 pub(crate) mod cast;
 pub(crate) mod child;
 pub(crate) mod client;
@@ -19,6 +20,7 @@ pub(crate) mod measure;
 pub(crate) mod people;
 pub(crate) mod request;
 pub(crate) mod server;
+pub(crate) mod sse_server;
 pub(crate) mod table;
 pub(crate) mod tcp;
 pub(crate) mod tls;
