@@ -14,7 +14,7 @@ from processes import CACHE, LOOPBACK, NODE, PATIENCE, TESTS
 
 SUITE = [NODE, *LOOPBACK, str(TESTS / "node_modules/@modelcontextprotocol/conformance/dist/index.js")]
 RESULTS = CACHE / "conformance"
-RANK = {"FAILURE": 0, "WARNING": 1, "SKIPPED": 2, "SUCCESS": 3}
+RANK = {"FAILURE": 0, "WARNING": 1, "SKIPPED": 2, "SUCCESS": 3, "INFO": 3}
 
 
 def server(label, url, revision, left_out):
@@ -64,18 +64,18 @@ def run(command, results, limit):
 
 
 def read(file, scenario, worst):
-    """Adds the checks of one file; what only informs is no check."""
+    """Adds the checks of one file."""
     for check in json.loads(file.read_text()):
         key = (scenario, f"{check['id']}/{check['name']}")
         status, message = check["status"], check.get("errorMessage", "")
-        if status in RANK and (key not in worst or RANK[status] < RANK[worst[key][0]]):
+        if key not in worst or RANK[status] < RANK[worst[key][0]]:
             worst[key] = (status, message)
 
 
 def falls_short(bar, through):
     """A failure through us, or a check that a direct connection does better in (a check that vanished included)."""
     if through is None:
-        return RANK[bar[0]] > RANK["WARNING"]
+        return bar[0] == "SUCCESS"  # what only informs is no check
     return through[0] == "FAILURE" or (bar is not None and RANK[through[0]] < RANK[bar[0]])
 
 
