@@ -3,6 +3,7 @@
 import sys
 from weakref import WeakSet
 
+import anyio
 import world
 from mcp import types
 from mcp.server.fastmcp import Context, FastMCP
@@ -95,7 +96,10 @@ async def change() -> str:
     changes += 1
     mcp.add_tool(lambda: "extra", name=f"extra_{changes}", description="extra")
     for session in list(sessions):
-        await session.send_tool_list_changed()
+        try:
+            await session.send_tool_list_changed()
+        except anyio.ClosedResourceError:
+            sessions.discard(session)  # its client has left
     return f"extra_{changes}"
 
 
