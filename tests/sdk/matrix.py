@@ -33,7 +33,13 @@ class Server:
     """One server: its name in the gateway's file, what it is called, how it is started, its transport, its era."""
 
     def __init__(self, name, title, command, kind, era):
-        self.name, self.title, self.command, self.kind, self.era = name, title, [*command, name, kind], kind, era
+        self.name, self.title, self.kind, self.era = name, title, kind, era
+        self.command = [*command, name, kind]
+        if kind == "stdio" and era == 2025:
+            # The gateway has a process for each kind of client: what changes is outside of them all.
+            changes = CACHE / f"matrix-{name}.changes"
+            changes.write_text("0")
+            self.command.append(str(changes))
         self.target = self.command
 
     def start(self, processes):

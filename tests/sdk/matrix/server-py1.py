@@ -1,6 +1,11 @@
-"""A 2025-11-25 server on the official Python SDK v1: server-py1.py NAME stdio|http; prints its URL."""
+"""A 2025-11-25 server on the official Python SDK v1: server-py1.py NAME stdio|http [FILE]; prints its URL.
+
+FILE counts the changes of all processes of a server over stdio: each tells when it has changed.
+"""
 
 import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
 from weakref import WeakSet
 
 import anyio
@@ -10,7 +15,8 @@ from mcp.server.fastmcp import Context, FastMCP
 from mcp.server.fastmcp.exceptions import ToolError
 from mcp.server.lowlevel import NotificationOptions
 
-NAME, KIND = sys.argv[1:]
+NAME, KIND, *REST = sys.argv[1:]
+FILE = Path(REST[0]) if REST else None
 sessions = WeakSet()
 changes = 0
 
@@ -22,7 +28,23 @@ class Server(FastMCP):
         return await super().list_tools()
 
 
-mcp = Server(NAME)
+@asynccontextmanager
+async def watch(server):
+    """Looks at the file as long as the server runs."""
+
+    async def look():
+        while True:
+            await anyio.sleep(0.05)
+            if text := FILE.read_text():  # it is empty while it is written
+                await change_to(int(text))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(look)
+        yield
+        group.cancel_scope.cancel()
+
+
+mcp = Server(NAME, lifespan=watch if FILE else None)
 options = mcp._mcp_server.create_initialization_options
 # The SDK's shorthand never says that lists change.
 mcp._mcp_server.create_initialization_options = lambda: options(NotificationOptions(tools_changed=True))
@@ -88,19 +110,28 @@ async def log(text: str, context: Context) -> str:
     return "logged"
 
 
-@mcp.tool(structured_output=False)
-async def change() -> str:
+async def change_to(number):
     global changes
+    if number == changes:
+        return
     if changes:
         mcp.remove_tool(f"extra_{changes}")
-    changes += 1
+    changes = number
     mcp.add_tool(lambda: "extra", name=f"extra_{changes}", description="extra")
     for session in list(sessions):
         try:
             await session.send_tool_list_changed()
         except anyio.ClosedResourceError:
             sessions.discard(session)  # its client has left
-    return f"extra_{changes}"
+
+
+@mcp.tool(structured_output=False)
+async def change() -> str:
+    number = (int(FILE.read_text()) if FILE else changes) + 1
+    if FILE:
+        FILE.write_text(str(number))
+    await change_to(number)
+    return f"extra_{number}"
 
 
 @mcp.resource(f"note://{NAME}/text")

@@ -1,6 +1,8 @@
-// A 2025-11-25 server on the official TypeScript SDK v1: node server-ts1.mjs NAME stdio|http|sse; prints its URL.
+// A 2025-11-25 server on the official TypeScript SDK v1: node server-ts1.mjs NAME stdio|http|sse [FILE]; prints its URL.
+// FILE counts the changes of all processes of a server over stdio: each tells when it has changed.
 import { createServer } from 'node:http';
 import { randomUUID } from 'node:crypto';
+import { readFileSync, watch, writeFileSync } from 'node:fs';
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { completable } from '@modelcontextprotocol/sdk/server/completable.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
@@ -9,9 +11,15 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import * as z from 'zod/v4';
 import { FORM, NOTE, PROMPT, completed, formed, proceed, rooted, sampled, slow, text, wait, wasCancelled } from './world.mjs';
 
-const [name, kind] = process.argv.slice(2);
+const [name, kind, file] = process.argv.slice(2);
 const live = new Set();
 let changes = 0;
+
+function change(to) {
+  if (to === changes) return;
+  changes = to;
+  for (const each of live) each.sync();
+}
 
 function build() {
   const mcp = new McpServer({ name, version: '1.0.0' }, { capabilities: { logging: {}, tools: { listChanged: true } } });
@@ -32,8 +40,9 @@ function build() {
     return text('logged');
   });
   tool('change', {}, async () => {
-    changes++;
-    for (const each of live) each.sync();
+    const now = (file ? Number(readFileSync(file)) : changes) + 1;
+    if (file) writeFileSync(file, `${now}`);
+    change(now);
     return text(`extra_${changes}`);
   });
   mcp.sync = () => {
@@ -74,6 +83,7 @@ async function sse(request, response) {
   await build().connect(transport);
 }
 
+if (file) watch(file, () => change(Number(readFileSync(file)) || changes)); // it is empty while it is written
 if (kind === 'stdio') await build().connect(new StdioServerTransport());
 else {
   // One that tries the other transport first learns that there is nothing but SSE here.

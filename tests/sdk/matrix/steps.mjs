@@ -16,12 +16,23 @@ export class Box {
   put(notice) { this.#notices.push(notice); this.#wake(); }
   // The first notice that fits; undefined if none comes within `seconds`.
   async take(fits, seconds) {
-    const late = new Promise(resolve => setTimeout(resolve, seconds * 1000, 'late').unref());
+    const until = Date.now() + seconds * 1000;
     for (;;) {
       const at = this.#notices.findIndex(fits);
       if (at >= 0) return this.#notices.splice(at, 1)[0];
-      if (await Promise.race([late, new Promise(resolve => { this.#wake = resolve; })]) === 'late') return undefined;
+      if (Date.now() >= until) return undefined;
+      await within(new Promise(resolve => { this.#wake = resolve; }), (until - Date.now()) / 1000).catch(() => {});
     }
+  }
+}
+
+async function within(promise, seconds) {
+  let timer;
+  const late = new Promise((_, reject) => { timer = setTimeout(reject, seconds * 1000, new Error('hangs')); });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -30,22 +41,21 @@ export async function run(connect) {
   const { jobs, patience } = JSON.parse(await read(process.stdin));
   for (const job of jobs) {
     const done = { label: job.label, features: {} };
-    const within = promise => Promise.race([promise, new Promise((_, reject) => setTimeout(reject, patience * 1000, new Error('hangs')).unref())]);
     let peer;
     try {
-      peer = await within(connect(job));
+      peer = await within(connect(job), patience);
       done.version = peer.version;
     } catch (error) {
       done.failed = String(error.message ?? error).slice(0, 500);
     }
     for (const [name, step] of Object.entries(peer ? STEPS : {})) {
       try {
-        done.features[name] = { got: await within(step(peer, job)) };
+        done.features[name] = { got: await within(step(peer, job), patience) };
       } catch (error) {
         done.features[name] = { error: `${error?.code ?? error?.name}: ${error?.message}`.slice(0, 500) };
       }
     }
-    if (peer) await within(peer.close()).catch(() => {});
+    if (peer) await within(peer.close(), patience).catch(() => {});
     process.stdout.write(`${JSON.stringify(done)}\n`);
   }
   process.exit(0);
