@@ -26,6 +26,7 @@ const calls = context.toolCalls ?? tools.filter(({ name }) => name in known).map
 // All at once: what belongs to one call must not end up in another.
 const done = await Promise.allSettled(calls.map(call => client.callTool(call)));
 // A server that leaves out `resultType` is not one this SDK takes an answer from; the scenario wants only that it asks no second time.
+console.error(JSON.stringify(done)); // for whoever reads the log
 const failed = done.filter(({ reason }) => reason && reason.data?.violation !== 'missing-resultType');
 if (failed.length) throw failed[0].reason;
 const refused = tools.filter(({ name }) => name.startsWith('invalid_'));
