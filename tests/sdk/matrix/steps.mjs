@@ -108,16 +108,19 @@ const STEPS = {
   completion: async ({ client }, { prefix }) =>
     (await client.complete({ ref: { type: 'ref/prompt', name: `${prefix}greet` }, argument: { name: 'name', value: 'A' } })).completion.values,
   list_changed: async (peer, { prefix }) => {
-    const ears = await peer.listen();
+    const ears = await peer.listen(), number = name => Number(name.split('extra_')[1] ?? 0);
+    let heard = 'no notice';
     try {
       // A client of 2025 cannot know when its stream for notices is open: until then they go nowhere, and it changes again.
       for (let tries = 0; tries < 20; tries++) {
         const extra = said(await peer.call(`${prefix}change`, {}));
-        if (!await peer.notices.take(({ what }) => what === 'tools', 1)) continue;
-        const number = name => Number(name.split('extra_')[1] ?? 0);
-        return Math.max(...(await names(peer, prefix)).map(number)) >= number(extra) ? 'fresh' : 'an old list';
+        // A notice may be of what another client changed: then its own is still to come.
+        while (await peer.notices.take(({ what }) => what === 'tools', 1)) {
+          if (Math.max(...(await names(peer, prefix)).map(number)) >= number(extra)) return 'fresh';
+          heard = 'an old list';
+        }
       }
-      return 'no notice';
+      return heard;
     } finally {
       await ears?.close();
     }

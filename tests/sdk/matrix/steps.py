@@ -91,13 +91,17 @@ async def list_changed(peer, job):
     def number(name):
         return int(name.partition("extra_")[2] or 0)
 
+    heard = "no notice"
     async with peer.listen():
         # A client of 2025 cannot know when its stream for notices is open: until then they go nowhere, and it changes again.
         for _ in range(20):
             extra = said(await peer.call(job["prefix"] + "change", {}))
-            if await peer.take(lambda notice: notice[0] == "tools", 1):
-                return "fresh" if max(map(number, await peer.names(job["prefix"]))) >= number(extra) else "an old list"
-    return "no notice"
+            # A notice may be of what another client changed: then its own is still to come.
+            while await peer.take(lambda notice: notice[0] == "tools", 1):
+                if max(map(number, await peer.names(job["prefix"]))) >= number(extra):
+                    return "fresh"
+                heard = "an old list"
+    return heard
 
 
 async def ask_form(peer, job):
