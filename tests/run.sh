@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL=(install build fmt clippy nextest sdk conformance)
+ALL=(install build fmt clippy nextest sdk conformance deploy)
 NOT_RUN=77 # a stage's exit code: it could not run here, and said why
 CACHE=$PWD/tests/.cache
 LOCKED=()
@@ -70,7 +70,17 @@ stage_sdk() {
 stage_conformance() {
   installed
   fixtures
-  "$CACHE/venv/bin/python" tests/conformance/run.py
+  local failed=0 script
+  for script in run auth; do "$CACHE/venv/bin/python" "tests/conformance/$script.py" || failed=1; done
+  return $failed
+}
+
+stage_deploy() {
+  installed
+  need promtool prometheus
+  need nginx nginx-light
+  need openssl openssl
+  "$CACHE/venv/bin/python" tests/deploy/run.py
 }
 
 # The official Rust SDK's server and client, in a workspace of their own: built once.

@@ -52,7 +52,7 @@ fn request(body: &Bytes) -> Request {
         name: Request::name_value("tool_0000"),
         param_headers: Vec::new(),
         forwarded: Vec::new(),
-        caller: None,
+        context: None,
     }
 }
 

@@ -47,12 +47,16 @@ impl Readiness {
         for waiting in &self.servers {
             let server = Arc::clone(&waiting.server);
             let (answered, tried) = (Arc::clone(&waiting.answered), Arc::clone(&waiting.tried));
+            // Where each caller is himself, the gateway need not be anybody: one try says whether there is a server.
+            let once = server.config.credentials.is_per_user();
             tasks.spawn("readiness", async move {
-                while server.peer().await.is_err() {
-                    tried.store(true, Ordering::Relaxed);
+                let mut ready = server.peer().await.is_ok();
+                tried.store(true, Ordering::Relaxed);
+                while !ready && !once {
                     tokio::time::sleep(server.retry_in().max(Duration::from_millis(100))).await;
+                    ready = server.peer().await.is_ok();
                 }
-                answered.store(true, Ordering::Relaxed);
+                answered.store(ready, Ordering::Relaxed);
             });
         }
     }
@@ -71,7 +75,9 @@ impl Readiness {
         let holds = |waiting: &&Waiting| {
             let answered = waiting.answered.load(Ordering::Relaxed);
             let tried = waiting.tried.load(Ordering::Relaxed);
-            !answered && (waiting.server.config.required || !(tried || late))
+            let config = &waiting.server.config;
+            let required = config.required && !config.credentials.is_per_user();
+            !answered && (required || !(tried || late))
         };
         let names: Vec<&str> = self.servers.iter().filter(holds).map(|w| &*w.server.name).collect();
         (!names.is_empty()).then(|| format!("waiting for {}", names.join(", ")))

@@ -18,13 +18,16 @@ use crate::catalogue::shelf::Rules;
 use crate::config::{AuditFile, Config, Gateway as GatewayConfig};
 use crate::gateway::{Gateway, Snapshot};
 use crate::inbound::{self, Bounds, Door, Guard};
-use crate::net::{self, Budget, ListenOptions, ListenStats};
+use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
 use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::audit::{Audit, Target};
+
+/// How often the files of `[tls]` are looked at.
+const RENEW: Duration = Duration::from_secs(10);
 
 mod core;
 mod shutdown;
@@ -75,8 +78,8 @@ impl App {
         let stats = Arc::new(ListenStats::default());
         let door = Door {
             auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
-            public: public_url(&config.gateway, listen)?.origin().ascii_serialization(),
-            guard: guard(&config.gateway, listen)?,
+            public: public_url(&config, listen)?.origin().ascii_serialization(),
+            guard: guard(&config, listen)?,
             bounds: bounds(&config.gateway),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),
@@ -84,7 +87,7 @@ impl App {
             metrics: Arc::clone(&metrics),
         };
         let desk = Desk {
-            guard: Box::new(HostGuard(admin_guard(&config.gateway, admin)?)),
+            guard: Box::new(HostGuard(admin_guard(&config, admin)?)),
             gateway: Arc::clone(&gateway),
             readiness: Arc::clone(&readiness),
             stats: Arc::clone(&stats),
@@ -92,14 +95,22 @@ impl App {
             tasks: tasks.clone(),
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
-        let options = |stats| listen_options(&config.gateway, stats);
+        let identity = identity(&config)?;
+        if let Some(identity) = &identity {
+            tasks.spawn("certificate", renew(Arc::clone(identity)));
+        }
+        let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
         let service = inbound::service(Arc::new(door));
-        let served = tasks
-            .spawn("listener", net::serve(public, service, options(stats), tasks.clone(), drain.clone()));
+        let served = tasks.spawn(
+            "listener",
+            net::serve(public, service, options(stats, identity), tasks.clone(), drain.clone()),
+        );
         let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
-        tasks
-            .spawn("admin listener", net::serve(private, router, options(own), tasks.clone(), close.clone()));
+        tasks.spawn(
+            "admin listener",
+            net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
+        );
         tracing::info!(%listen, %admin, "listening");
         let drain_timeout = config.gateway.drain_timeout;
         Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, drain_timeout })
@@ -119,13 +130,13 @@ fn build(
     let list = servers.reconcile(config)?;
     let gateway = &config.gateway;
     let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
-    let shelves = catalogue.reconcile(&list, rules, state_dir);
+    let members = catalogue.reconcile(&list, rules, state_dir);
     let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
     let sealer = Sealer::new(&keys).unwrap_or_else(|| {
         tracing::info!("gateway.keys is empty: sealed handles end with this process");
         Sealer::random()
     });
-    let snapshot = Snapshot::new(Arc::clone(config), &shelves);
+    let snapshot = Snapshot::new(Arc::clone(config), &members);
     Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
 }
 
@@ -154,23 +165,47 @@ fn authenticator(
 }
 
 /// `public_url`, or what the bound address says.
-pub fn public_url(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Url> {
-    match &config.public_url {
+pub fn public_url(config: &Config, bound: SocketAddr) -> anyhow::Result<Url> {
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    match &config.gateway.public_url {
         Some(url) => Ok(url.clone()),
-        None => Ok(Url::parse(&format!("http://{bound}"))?),
+        None => Ok(Url::parse(&format!("{scheme}://{bound}"))?),
     }
 }
 
-fn guard(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Guard> {
-    let (hosts, origins) = (config.allowed_hosts.as_deref(), config.allowed_origins.as_deref());
+/// Who we are towards clients, where TLS is ours to end.
+fn identity(config: &Config) -> anyhow::Result<Option<Arc<Identity>>> {
+    let Some(tls) = config.tls.clone() else { return Ok(None) };
+    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca };
+    Ok(Some(Arc::new(Identity::load(files).context("[tls]")?)))
+}
+
+/// Certificates are renewed while we run: their files are read again and again, and what is wrong with new ones is said.
+async fn renew(identity: Arc<Identity>) {
+    loop {
+        tokio::time::sleep(RENEW).await;
+        let own = Arc::clone(&identity);
+        match tokio::task::spawn_blocking(move || own.reload()).await {
+            Ok(Ok(true)) => tracing::info!("new certificates are in use"),
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the certificates in use stay"),
+            // The runtime ends.
+            Err(_) => return,
+        }
+    }
+}
+
+fn guard(config: &Config, bound: SocketAddr) -> anyhow::Result<Guard> {
+    let gateway = &config.gateway;
+    let (hosts, origins) = (gateway.allowed_hosts.as_deref(), gateway.allowed_origins.as_deref());
     Ok(Guard::new(hosts, origins, &public_url(config, bound)?, bound))
 }
 
 /// Operators and health checks come by address (F-050): any host on a public address; on loopback local names,
 /// also where `allowed_hosts` names others for the clients.
-fn admin_guard(config: &GatewayConfig, bound: SocketAddr) -> anyhow::Result<Guard> {
+fn admin_guard(config: &Config, bound: SocketAddr) -> anyhow::Result<Guard> {
     let and = |more: &[&str]| more.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
-    let hosts = match &config.allowed_hosts {
+    let hosts = match &config.gateway.allowed_hosts {
         _ if !bound.ip().is_loopback() => Some(and(&["*"])),
         Some(listed) => Some([&listed[..], &and(&["localhost", "127.0.0.1", "[::1]"])].concat()),
         None => None,
@@ -205,6 +240,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         idle_timeout: config.idle_timeout,
         max_connections: config.max_connections,
         keep_alive: config.keepalive_interval,
+        tls: None,
         stats,
     }
 }

@@ -1,11 +1,16 @@
-//! Not ready → stop accepting → finish what runs within the deadline → end servers and tasks.
+//! Not ready → parked calls finish → stop accepting → finish what runs within the deadline → end servers and tasks.
 
 use std::time::Duration;
+
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::App;
 
 /// What servers and tasks get after the drain, to end themselves: the kill ladder takes two graces.
 const LAST_GRACE: Duration = Duration::from_secs(6);
+
+/// What calls get to be answered that were given up at the end of the drain.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// What the audit log gets to be written to its end.
 const AUDIT: Duration = Duration::from_secs(2);
@@ -16,11 +21,23 @@ impl App {
         self.readiness.drain();
         tracing::info!(timeout = ?self.drain_timeout, "draining");
         self.gateway.drain();
+        let mut until = Instant::now() + self.drain_timeout;
+        // Who was asked something comes back by another connection: until the last of them has, we listen.
+        if timeout_at(until, self.gateway.unparked()).await.is_err() {
+            tracing::warn!(
+                "calls still waiting for their clients' answers at the end of drain_timeout are given up"
+            );
+            until += LAST_WORDS;
+        }
+        // From now on nobody could come back.
+        if timeout(LAST_GRACE, self.gateway.give_up_parked()).await.is_err() {
+            tracing::warn!("a server was not told in time that its call is given up");
+        }
         self.drain.cancel();
-        if tokio::time::timeout(self.drain_timeout, self.served).await.is_err() {
+        if timeout_at(until, self.served).await.is_err() {
             tracing::warn!("calls still running at the end of drain_timeout are cut");
         }
-        if tokio::time::timeout(LAST_GRACE, self.gateway.servers.stop()).await.is_err() {
+        if timeout(LAST_GRACE, self.gateway.servers.stop()).await.is_err() {
             tracing::warn!("a server did not end in time");
         }
         self.close.cancel();
@@ -29,7 +46,7 @@ impl App {
         }
         // Last of all: calls that were cut have their lines too.
         if let Some(audit) = &self.audit
-            && tokio::time::timeout(AUDIT, audit.close()).await.is_err()
+            && timeout(AUDIT, audit.close()).await.is_err()
         {
             tracing::warn!("the audit log was not written in time");
         }

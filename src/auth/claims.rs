@@ -78,15 +78,18 @@ impl Rules<'_> {
         Ok(expires)
     }
 
-    /// At least one audience, and nobody but us.
+    /// At least one audience is ours, and nobody else is one but whom the operator bears with: who else
+    /// gets a token could show it here.
     fn audience(&self, claims: &Map<String, Value>) -> Result<(), Reason> {
-        let ours = |audience: &str| {
-            audience == self.resource || self.issuer.audiences.iter().any(|known| known == audience)
-        };
+        let among = |names: &[String], audience: &str| names.iter().any(|known| known == audience);
+        let ours = |audience: &str| audience == self.resource || among(&self.issuer.audiences, audience);
+        let borne = |audience: &str| ours(audience) || among(&self.issuer.other_audiences, audience);
         let fits = match claims.get("aud") {
             Some(Value::String(audience)) => ours(audience),
             Some(Value::Array(all)) => {
-                !all.is_empty() && all.iter().all(|one| one.as_str().is_some_and(ours))
+                let every =
+                    |fits: &dyn Fn(&str) -> bool| all.iter().all(|one| one.as_str().is_some_and(fits));
+                every(&borne) && all.iter().any(|one| one.as_str().is_some_and(ours))
             }
             _ => false,
         };

@@ -165,17 +165,17 @@ impl Authenticator {
     ) -> Result<Arc<Principal>, Rejection> {
         let verdict = match bearer::bearer(headers, query) {
             Ok(token) => self.verify(token, resource, seconds_now()).await,
-            Err(reason) => Err(reason),
+            Err(reason) => Err(reason.into()),
         };
-        verdict.map_err(|reason| {
-            self.metrics.auth_rejection(reason.as_str());
-            tracing::debug!(reason = reason.as_str(), resource, "caller refused");
-            Rejection { reason }
+        verdict.inspect_err(|rejection| {
+            let reason = rejection.reason.as_str();
+            self.metrics.auth_rejection(reason);
+            tracing::debug!(reason, resource, "caller refused");
         })
     }
 
     /// The principal of a token, at a time in seconds since 1970.
-    async fn verify(&self, token: &str, resource: &str, now: u64) -> Result<Arc<Principal>, Reason> {
+    async fn verify(&self, token: &str, resource: &str, now: u64) -> Result<Arc<Principal>, Rejection> {
         let digest = sha256(&[token.as_bytes()]);
         if let Some(principal) = self.key(&digest) {
             return self.scoped(principal);
@@ -194,14 +194,17 @@ impl Authenticator {
         // Whatever was verified when: a token that is over is over.
         let skew = self.auth.skew.as_secs();
         if principal.expires.is_some_and(|expires| expires.saturating_add(skew) <= now) {
-            return Err(Reason::Expired);
+            return Err(Reason::Expired.into());
         }
         self.scoped(principal)
     }
 
     /// After everything else, so that a client with an expired token renews it and does not ask for scopes (F-092).
-    fn scoped(&self, principal: Arc<Principal>) -> Result<Arc<Principal>, Reason> {
-        if principal.holds(&self.auth.required_scopes) { Ok(principal) } else { Err(Reason::Scope) }
+    fn scoped(&self, principal: Arc<Principal>) -> Result<Arc<Principal>, Rejection> {
+        if principal.holds(&self.auth.required_scopes) {
+            return Ok(principal);
+        }
+        Err(Rejection { reason: Reason::Scope, principal: Some(principal) })
     }
 
     /// The holder of a static key. Every key is compared, each in constant time.
@@ -291,7 +294,7 @@ impl Authenticator {
 
 /// The keys of an issuer as its server gives them.
 fn fetched(issuer: &Issuer, unguarded: bool, tasks: &Tasks) -> Source {
-    let server = AuthorizationServer { issuer: issuer.issuer.clone(), discovered: false, unguarded };
+    let server = AuthorizationServer::written(&issuer.issuer, unguarded);
     let (configured, tasks) = (issuer.jwks_url.clone(), tasks.clone());
     Box::new(move || Box::pin(fetch_keys(server.clone(), configured.clone(), tasks.clone())))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -76,6 +77,16 @@ impl Principal {
         }
     }
 
+    /// The authorization context: who it is, by which client and with which scopes. Other tokens of the same context
+    /// are the same to whom they are shown (L-22).
+    pub fn authorization(&self) -> Arc<str> {
+        let client = self.client.as_deref().unwrap_or_default();
+        let words = [client].into_iter().chain(self.scopes.iter().map(String::as_str));
+        // Lengths before them, so that no two lists are one text.
+        let text: String = words.map(|word| format!("{} {word}", word.len())).collect();
+        Arc::from(format!("{}/{}", self.id, URL_SAFE_NO_PAD.encode(super::sha256(&[text.as_bytes()]))))
+    }
+
     /// Whether nobody asked who it is.
     pub fn is_anonymous(&self) -> bool {
         *self.id == *"anonymous"
@@ -84,6 +95,12 @@ impl Principal {
     /// The value of the `client` label before it is bounded.
     pub fn client_label(&self) -> &str {
         self.client.as_deref().unwrap_or("other")
+    }
+
+    /// How long its credential holds from now on, if it ends.
+    pub fn time_left(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.expires.map(|expires| Duration::from_secs(expires).saturating_sub(now))
     }
 
     /// Whether every one of these is held.

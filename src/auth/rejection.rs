@@ -1,12 +1,18 @@
 //! Why a caller is turned away, and how it is told: status and challenge (A-10..A-15).
 
+use std::sync::Arc;
+
 use http::{HeaderValue, StatusCode};
 
+use super::principal::Principal;
+
 /// A caller that is not let in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Rejection {
     /// Why, for us: the caller learns its category only.
     pub reason: Reason,
+    /// Who it is, if the credential is good and only not enough.
+    pub principal: Option<Arc<Principal>>,
 }
 
 macro_rules! reasons {
@@ -103,13 +109,13 @@ reasons! {
 
 impl From<Reason> for Rejection {
     fn from(reason: Reason) -> Self {
-        Self { reason }
+        Self { reason, principal: None }
     }
 }
 
 impl Rejection {
     /// The status of the answer, whose body is empty.
-    pub const fn status(self) -> StatusCode {
+    pub const fn status(&self) -> StatusCode {
         match self.reason.class() {
             Class::Ask | Class::Invalid => StatusCode::UNAUTHORIZED,
             Class::Request => StatusCode::BAD_REQUEST,
@@ -119,7 +125,7 @@ impl Rejection {
     }
 
     /// `WWW-Authenticate`, if it says anything: the scopes everybody needs, and where our metadata are.
-    pub fn challenge(self, scopes: &[String], metadata: Option<&str>) -> Option<HeaderValue> {
+    pub fn challenge(&self, scopes: &[String], metadata: Option<&str>) -> Option<HeaderValue> {
         let error = match self.reason.class() {
             Class::Ask => None,
             Class::Invalid => Some("invalid_token"),
@@ -174,7 +180,7 @@ mod tests {
 
     fn challenge(reason: Reason, scopes: &[&str], metadata: Option<&str>) -> Option<String> {
         let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        let value = Rejection { reason }.challenge(&scopes, metadata)?;
+        let value = Rejection::from(reason).challenge(&scopes, metadata)?;
         Some(value.to_str().unwrap().to_owned())
     }
 

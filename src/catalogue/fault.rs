@@ -27,6 +27,11 @@ pub enum Fault {
         /// Its native name.
         item: Box<str>,
     },
+    /// A tool is left out, because it runs as a task of 2025-11-25 only.
+    TasksOnly {
+        /// Its native name.
+        item: Box<str>,
+    },
     /// So many items have no usable name, and are left out.
     Nameless(usize),
     /// The walk stopped before the end of the list.
@@ -42,7 +47,7 @@ impl Fault {
     /// The native name of an item that is not shown because of it.
     pub(super) fn left_out(&self) -> Option<&str> {
         match self {
-            Self::LeftOut { item, .. } | Self::Unreadable { item } => Some(item),
+            Self::LeftOut { item, .. } | Self::Unreadable { item } | Self::TasksOnly { item } => Some(item),
             Self::Stripped { .. } | Self::Nameless(_) | Self::Cut { .. } => None,
         }
     }
@@ -62,7 +67,10 @@ impl Fault {
         match self {
             Self::Nameless(_) => Some("item"),
             Self::Cut { .. } => Some("list_cut"),
-            Self::LeftOut { .. } | Self::Stripped { .. } | Self::Unreadable { .. } => None,
+            Self::LeftOut { .. }
+            | Self::Stripped { .. }
+            | Self::Unreadable { .. }
+            | Self::TasksOnly { .. } => None,
         }
     }
 }
@@ -73,6 +81,9 @@ impl fmt::Display for Fault {
             Self::LeftOut { item, invalid } => write!(f, "{item:?} is left out: {invalid}"),
             Self::Stripped { item, invalid } => write!(f, "{item:?} is shown without its {invalid}"),
             Self::Unreadable { item } => write!(f, "{item:?} is left out: a key occurs twice in it"),
+            Self::TasksOnly { item } => {
+                write!(f, "{item:?} is left out: it runs as a task of 2025-11-25 only, which is not bridged")
+            }
             Self::Nameless(count) => write!(f, "items without a usable name: {count}"),
             Self::Cut { reason, items } => write!(f, "the list is cut short after {items} items: {reason}"),
         }

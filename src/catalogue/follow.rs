@@ -6,9 +6,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use aws_lc_rs::rand;
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::shelf::Shelf;
+use super::watch::Heard;
 use crate::outbound::{Agreed, Filter, Listen, NoListen, Notice};
 use crate::protocol::method::Kind;
 
@@ -22,6 +24,9 @@ const COLLECT: Duration = Duration::from_millis(50);
 /// A stream that another one replaced is read on for this long: it may hold notices from before the other one
 /// was acknowledged.
 const OVERLAP: Duration = Duration::from_millis(500);
+
+/// How long one caller's stream is kept open after its last listener.
+const LINGER: Duration = Duration::from_secs(60);
 
 /// What must be asked for again once it is known whether there is a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +68,33 @@ pub(super) async fn keep(shelf: Weak<Shelf>) {
     }
 }
 
+/// The same for what only one caller is shown: from its first listener until [`LINGER`] after its last (design §5).
+pub(super) async fn keep_while_heard(shelf: Weak<Shelf>) {
+    loop {
+        let Some(mut heard) = shelf.upgrade().map(|own| own.watch.heard.subscribe()) else { return };
+        tokio::select! {
+            () = keep(Weak::clone(&shelf)) => return,
+            () = unheard(&mut heard) => {}
+        }
+        // The stream is closed. If somebody came in this very moment, it is opened again.
+        if shelf.upgrade().is_none_or(|own| own.watch.close()) {
+            return;
+        }
+    }
+}
+
+/// Comes back when nobody has listened for a while.
+async fn unheard(heard: &mut watch::Receiver<Heard>) {
+    loop {
+        if heard.wait_for(|heard| heard.listeners == 0).await.is_err() {
+            return;
+        }
+        if timeout(LINGER, heard.wait_for(|heard| heard.listeners > 0)).await.is_err() {
+            return;
+        }
+    }
+}
+
 enum End {
     /// The server has no stream, or none is needed.
     NotOffered,
@@ -75,14 +107,16 @@ enum End {
 /// One life of the stream.
 async fn attend(shelf: &Arc<Shelf>, behind: &mut Behind) -> End {
     let server = &shelf.server;
-    if server.peer().await.is_err() {
+    let context = shelf.context();
+    if server.peer_for(context.as_deref()).await.is_err() {
         shelf.watch.publish(&[], &Agreed::default(), *shelf.watch.wishes.borrow());
-        return End::Unreachable(server.retry_in().max(Duration::from_millis(100)));
+        let wait = server.retry_in_for(context.as_deref());
+        return End::Unreachable(wait.max(Duration::from_millis(100)));
     }
-    let (filter, wishes) = shelf.watch.filter(server);
+    let (filter, wishes) = shelf.watch.filter(shelf.known_peer());
     let opened = match filter == Filter::default() {
         true => Err(NoListen::NotOffered),
-        false => server.listen(&filter).await,
+        false => server.listen(context.as_deref(), &filter).await,
     };
     match opened {
         Ok(listen) => {
@@ -124,7 +158,7 @@ fn resync(shelf: &Arc<Shelf>, behind: &mut Behind) {
     }
     if was == Behind::Gap {
         // Old before anybody is told (L-24).
-        shelf.reads.forget_all();
+        shelf.forget_all_reads();
         shelf.watch.all_updated();
     }
 }
@@ -153,7 +187,7 @@ async fn follow(
                 continue;
             }
             () = changed => {
-                let (wanted, wishes) = shelf.watch.filter(&shelf.server);
+                let (wanted, wishes) = shelf.watch.filter(shelf.known_peer());
                 if wanted.uris != filter.uris || wanted.tasks != filter.tasks {
                     match change(shelf, &mut listen, &wanted).await {
                         Ok(None) => {}
@@ -195,7 +229,7 @@ async fn change(
     wanted: &Filter,
 ) -> Result<Option<Listen>, Option<Duration>> {
     if !listen.subscribes_singly() {
-        return match shelf.server.listen(wanted).await {
+        return match shelf.server.listen(shelf.context().as_deref(), wanted).await {
             Ok(next) => Ok(Some(std::mem::replace(listen, next))),
             Err(_) => Err(listen.retry),
         };

@@ -9,17 +9,22 @@ use tokio::sync::watch as watch_channel;
 use tokio::time::Instant;
 
 pub mod bindings;
+mod execution;
 pub mod fault;
+mod fetch;
 mod follow;
 pub mod hints;
+pub mod member;
 pub mod publish;
 pub mod reads;
 pub mod shelf;
 mod store;
+mod users;
 mod walk;
 pub mod watch;
 
 pub use fault::Fault;
+pub use member::Member;
 pub use publish::{Published, PublishedItem};
 pub use shelf::{Lookup, Shelf};
 
@@ -28,10 +33,10 @@ use crate::protocol::method::Kind;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 
-/// The shelves of all servers, in file order.
+/// What there is of all servers, in file order.
 #[derive(Debug)]
 pub struct Catalogue {
-    shelves: ArcSwap<Vec<Arc<Shelf>>>,
+    members: ArcSwap<Vec<Arc<Member>>>,
     /// Raised with every change of anything.
     hub: Arc<watch_channel::Sender<u64>>,
     tasks: Tasks,
@@ -48,34 +53,25 @@ pub(super) fn next_snapshot() -> u64 {
 impl Catalogue {
     /// An empty catalogue.
     pub fn new(tasks: Tasks, metrics: Arc<Metrics>) -> Self {
-        Self { shelves: ArcSwap::default(), hub: Arc::new(watch_channel::Sender::new(0)), tasks, metrics }
+        Self { members: ArcSwap::default(), hub: Arc::new(watch_channel::Sender::new(0)), tasks, metrics }
     }
 
-    /// Makes the shelves those of `servers`; servers that are the same object keep what is known of them.
+    /// Makes the members those of `servers`; servers that are the same object keep what is known of them.
     /// New ones are walked at once, in the background.
     pub fn reconcile(
         &self,
         servers: &[Arc<Server>],
         rules: shelf::Rules,
         state_dir: Option<&Path>,
-    ) -> Arc<Vec<Arc<Shelf>>> {
-        let old = self.shelves.load_full();
+    ) -> Arc<Vec<Arc<Member>>> {
+        let old = self.members.load_full();
         let kept = |server: &Arc<Server>| {
-            old.iter().find(|s| Arc::ptr_eq(&s.server, server) && s.rules == rules).map(Arc::clone)
+            old.iter().find(|m| Arc::ptr_eq(&m.server, server) && m.service.rules == rules).map(Arc::clone)
         };
-        let list: Vec<Arc<Shelf>> = servers
-            .iter()
-            .map(|server| {
-                kept(server).unwrap_or_else(|| {
-                    let watch = watch::Watch::new(Arc::clone(&self.hub));
-                    let shelf = Arc::new(Shelf::new(Arc::clone(server), rules, watch, self, state_dir));
-                    shelf.keep();
-                    shelf
-                })
-            })
-            .collect();
-        let list = Arc::new(list);
-        self.shelves.store(Arc::clone(&list));
+        let made = |server: &Arc<Server>| Arc::new(Member::new(server, rules, self, state_dir));
+        let list = servers.iter().map(|server| kept(server).unwrap_or_else(|| made(server)));
+        let list: Arc<Vec<Arc<Member>>> = Arc::new(list.collect());
+        self.members.store(Arc::clone(&list));
         list
     }
 
@@ -84,16 +80,18 @@ impl Catalogue {
         self.hub.subscribe()
     }
 
-    /// The shelves now, in file order.
-    pub fn shelves(&self) -> Arc<Vec<Arc<Shelf>>> {
-        self.shelves.load_full()
+    /// What the gateway itself is shown of each server, in file order.
+    pub fn shelves(&self) -> Vec<Arc<Shelf>> {
+        self.members.load().iter().map(|member| Arc::clone(&member.service)).collect()
     }
 
-    /// Brings the gauges that depend on time up to date.
+    /// Brings the gauges that depend on time up to date. Of a server that shows each caller his own there are none:
+    /// one caller's list says nothing of the next one's, and a gauge that jumps between them even less.
     pub fn sample(&self) {
         let now = Instant::now();
-        for shelf in self.shelves.load().iter() {
-            shelf.server.sample();
+        for member in self.members.load().iter() {
+            member.server.sample();
+            let Some(shelf) = Some(&member.service).filter(|_| !member.is_per_user()) else { continue };
             for kind in Kind::ALL {
                 if let Some(known) = shelf.known(kind) {
                     let age = now.saturating_duration_since(known.received);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::bindings::Bindings;
+use super::execution::without_tasks;
 use super::fault::Fault;
 use super::hints::Hints;
 use super::walk::Walked;
@@ -112,11 +113,24 @@ impl Published {
             });
             return;
         }
+        // The modern revision knows no such thing.
+        let item = match if modern { Ok(item) } else { without_tasks(item) } {
+            Ok(item) => item,
+            Err(fault) => return self.faults.push(fault),
+        };
         let binding = !server.is_stdio() && modern;
         match tool(over, &item, binding, &mut self.faults) {
             Ok(published) => self.items.push(published),
             Err(fault) => self.faults.push(fault),
         }
+    }
+
+    /// About how many bytes it holds.
+    pub(super) fn bytes(&self) -> usize {
+        let items =
+            self.items.iter().map(|item| item.json.len() + item.native.len() + size_of::<PublishedItem>());
+        items.sum::<usize>()
+            + self.hidden.iter().map(|name| name.len() + size_of::<Box<str>>()).sum::<usize>()
     }
 
     /// The native names of what may be seen, in order.

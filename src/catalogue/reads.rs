@@ -27,7 +27,7 @@ pub struct Kept {
     pub hints: Hints,
 }
 
-/// One server's reads. Key: the principal (empty for public results) and the URI.
+/// One server's reads. Key: the principal or authorization context (empty for public results) and the URI.
 #[derive(Debug)]
 pub struct Reads {
     cache: Cache<Key, Arc<Kept>>,
@@ -74,6 +74,13 @@ impl Reads {
         self.epoch.fetch_add(1, Ordering::AcqRel);
         let uri = uri.to_owned();
         let _ = self.cache.invalidate_entries_if(move |(_, kept), _| is_part(kept, &uri));
+    }
+
+    /// Nobody knows what changed of what this one reads.
+    pub(super) fn forget_of(&self, principal: &Arc<str>) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        let principal = Arc::clone(principal);
+        let _ = self.cache.invalidate_entries_if(move |(who, _), _| *who == principal);
     }
 
     /// Nobody knows what changed: everything is read anew (S-23).

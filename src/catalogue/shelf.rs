@@ -1,23 +1,19 @@
 //! What is known of one server: fresh, stale or missing; asked for once however many want it (L-20..L-28).
 
-use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
-use super::Catalogue;
 use super::follow;
-use super::hints::{Hints, Scope};
 use super::publish::Published;
 use super::reads::Reads;
 use super::store::Store;
-use super::walk::{self, Walked};
 use super::watch::Watch;
-use crate::outbound::{Failure, OutboundError, Server};
+use crate::outbound::{Context, OutboundError, Peer, Server};
 use crate::protocol::method::Kind;
 use crate::tasks::{Flight, Tasks};
 use crate::telemetry::Metrics;
@@ -52,93 +48,136 @@ impl Lookup {
     }
 }
 
-/// One server's part of the catalogue.
+/// One server's part of the catalogue, as the gateway or one caller is shown it.
 #[derive(Debug)]
 pub struct Shelf {
     /// Whose it is.
     pub server: Arc<Server>,
     pub(super) rules: Rules,
+    /// Whom it is shown to, with the newest token; `None`: the gateway.
+    context: ArcSwapOption<Context>,
     slots: [Slot; Kind::ALL.len()],
     /// What it tells of changes.
     pub watch: Watch,
-    /// Resources read from it.
-    pub reads: Reads,
-    store: Option<Store>,
-    tasks: Tasks,
-    metrics: Arc<Metrics>,
+    reads: Arc<Reads>,
+    pub(super) store: Option<Store>,
+    /// Whether gauges tell of it.
+    pub(super) gauged: bool,
+    /// Whether the log tells of its faults.
+    pub(super) loud: bool,
+    pub(super) bytes: AtomicUsize,
+    pub(super) tasks: Tasks,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// What all shelves are made with.
+#[derive(Debug, Clone)]
+pub(super) struct Maker {
+    pub(super) tasks: Tasks,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
-    known: ArcSwapOption<Published>,
+pub(super) struct Slot {
+    pub(super) known: ArcSwapOption<Published>,
     flight: Flight<Result<Arc<Published>, OutboundError>>,
     /// Raised by whatever makes a running walk's result old (L-28).
-    generation: AtomicU64,
+    pub(super) generation: AtomicU64,
     /// Changes of this list the server told of.
-    announced: AtomicU64,
+    pub(super) announced: AtomicU64,
 }
 
 /// A list fetched after this long may be asked for again on suspicion (L-27, H-52).
 pub const SUSPICION: Duration = Duration::from_secs(10);
-/// How long a list without hints is fresh where its changes are told (`server.ttl`).
-const WATCHED_TTL: Duration = Duration::from_secs(60);
-/// How long a first walk waits until it is known whether changes are told.
-const SETTLE: Duration = Duration::from_millis(500);
-/// Faults of one list that the log names one by one; a list may have any number.
-const MOST_TOLD: usize = 20;
 /// The pause after walks that changes overtook all the time.
 const OVERTAKEN: Duration = Duration::from_millis(500);
-/// How long "it has no prompts" holds before the server is asked again.
-const ABSENT_TTL: Duration = Duration::from_secs(60);
 
 impl Shelf {
-    pub(super) fn new(
-        server: Arc<Server>,
-        rules: Rules,
-        watch: Watch,
-        shared: &Catalogue,
-        state_dir: Option<&Path>,
-    ) -> Self {
-        shared.metrics.missing(&server.name).set(1);
-        let shelf = Self {
-            store: state_dir.map(|folder| Store::new(folder, &server.config)),
+    /// What the gateway is shown of a server, where that stands aside from what callers see.
+    pub(super) fn aside(maker: &Maker, (server, rules): (Arc<Server>, Rules), watch: Watch) -> Self {
+        Self {
+            store: None,
             server,
             rules,
+            context: ArcSwapOption::empty(),
             slots: Default::default(),
             watch,
-            reads: Reads::new(),
-            tasks: shared.tasks.clone(),
-            metrics: Arc::clone(&shared.metrics),
-        };
+            reads: Arc::new(Reads::new()),
+            gauged: false,
+            loud: true,
+            bytes: AtomicUsize::new(0),
+            tasks: maker.tasks.clone(),
+            metrics: Arc::clone(&maker.metrics),
+        }
+    }
+
+    /// What the gateway, and with it everybody, is shown of a server.
+    pub(super) fn of_service(
+        maker: &Maker,
+        (server, rules): (Arc<Server>, Rules),
+        watch: Watch,
+        state_dir: Option<&Path>,
+    ) -> Self {
+        let store = state_dir.map(|folder| Store::new(folder, &server.config));
+        let shelf = Self { store, gauged: true, ..Self::aside(maker, (server, rules), watch) };
         Kind::ALL.into_iter().for_each(|kind| shelf.restore(kind));
         shelf
     }
 
-    /// What was known before a restart stands in until the server answers.
-    fn restore(&self, kind: Kind) {
-        let Some(restored) = self.store.as_ref().and_then(|store| store.load(kind)) else { return };
-        let hints = self.hints(kind, &restored.walked);
-        let left = (hints.ttl + self.rules.stale_if_error).saturating_sub(restored.age);
-        if left.is_zero() {
-            return;
-        }
-        let mut published = Published::from_walk(&self.server.config, kind, restored.walked, hints);
-        published.restored = true;
-        published.stale_until = Instant::now() + left;
-        self.keep_snapshot(kind, published);
+    /// What one caller is shown of a server.
+    pub(super) fn of_caller(
+        maker: &Maker,
+        (server, rules): (Arc<Server>, Rules),
+        watch: Watch,
+        (context, loud): (Arc<Context>, bool),
+    ) -> Self {
+        let context = ArcSwapOption::new(Some(context));
+        Self { context, loud, ..Self::aside(maker, (server, rules), watch) }
     }
 
-    /// Writes a walk to disk, behind everybody's back.
-    fn save(&self, kind: Kind, walked: &Walked) {
-        let Some(store) = self.store.clone() else { return };
-        let Some(content) = store.encode(walked) else { return };
-        self.tasks.spawn("save catalogue", async move {
-            // A failure is logged where it happens; a cancelled one leaves the old file.
-            let _ = tokio::task::spawn_blocking(move || store.save(kind, &content)).await;
-        });
+    /// The same, with a memory of reads shared with others that are kept apart in it.
+    pub(super) fn with_reads(self, reads: Arc<Reads>) -> Self {
+        Self { reads, ..self }
     }
 
-    const fn slot(&self, kind: Kind) -> &Slot {
+    /// Whom it is shown to; `None`: the gateway.
+    pub fn context(&self) -> Option<Arc<Context>> {
+        self.context.load_full()
+    }
+
+    /// The same caller came with another token.
+    pub(super) fn present(&self, context: Arc<Context>) {
+        self.context.store(Some(context));
+    }
+
+    /// Whether it is shown to one caller only.
+    pub fn is_private(&self) -> bool {
+        self.context.load().is_some()
+    }
+
+    /// Bytes of what is known.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What was agreed with the server, if it still holds; does not contact it.
+    pub fn known_peer(&self) -> Option<Arc<Peer>> {
+        self.server.known_peer_for(self.context.load().as_deref())
+    }
+
+    /// What was agreed with the server, agreeing first where necessary.
+    pub async fn peer(&self) -> Result<Arc<Peer>, OutboundError> {
+        self.server.peer_for(self.context().as_deref()).await
+    }
+
+    /// Reads of it, and under whose name they are kept for this principal: where each caller is shown his own, that is
+    /// the whole of what may change it.
+    pub fn reads(&self, principal: &Arc<str>) -> (&Reads, Arc<str>) {
+        let context = self.context.load();
+        (&self.reads, Arc::clone(context.as_ref().map_or(principal, |context| &context.principal)))
+    }
+
+    pub(super) const fn slot(&self, kind: Kind) -> &Slot {
         &self.slots[kind as usize]
     }
 
@@ -159,12 +198,14 @@ impl Shelf {
             self.metrics.cache(kind.as_str(), "hit");
             return Lookup::Fresh(Arc::clone(known));
         }
-        let asked = tokio::time::timeout(self.server.config.list_timeout, self.refresh(kind));
-        if let Ok(Some(Ok(fresh))) = asked.await {
+        let asked = tokio::time::timeout(self.server.config.list_timeout, self.refresh(kind)).await;
+        if let Ok(Some(Ok(fresh))) = asked {
             self.metrics.cache(kind.as_str(), "miss");
             return Lookup::Fresh(fresh);
         }
-        let usable = |known: &Arc<Published>| known.stale_until > Instant::now();
+        // What a caller was shown is no answer any more once he is turned away.
+        let turned_away = self.is_private() && matches!(&asked, Ok(Some(Err(error))) if error.is_refusal());
+        let usable = |known: &Arc<Published>| known.stale_until > Instant::now() && !turned_away;
         match known.filter(usable) {
             Some(stale) => {
                 self.metrics.cache(kind.as_str(), "stale");
@@ -221,6 +262,14 @@ impl Shelf {
         self.reads.forget(uri);
     }
 
+    /// All reads are old.
+    pub(super) fn forget_all_reads(&self) {
+        match &*self.context.load() {
+            None => self.reads.forget_all(),
+            Some(context) => self.reads.forget_of(&context.principal),
+        }
+    }
+
     /// Asks the server, once for all who want to know. `None` while stopping.
     pub async fn refresh(self: &Arc<Self>, kind: Kind) -> Option<Result<Arc<Published>, OutboundError>> {
         let shelf = Arc::clone(self);
@@ -243,99 +292,13 @@ impl Shelf {
         matches!(asked.await, Ok(Some(Ok(_))))
     }
 
-    async fn fetch(&self, kind: Kind) -> Result<Arc<Published>, OutboundError> {
-        let slot = self.slot(kind);
-        let peer = self.server.peer().await?;
-        if slot.known.load().as_ref().is_none_or(|known| known.restored) {
-            // Walked after its changes are told, one walk is enough.
-            self.watch.settled(SETTLE).await;
-        }
-        // Endless changes do not make a walk endless: the last one is kept as what it is, old.
-        for last in [false, false, true] {
-            let generation = slot.generation.load(Ordering::Acquire);
-            let announced = slot.announced.load(Ordering::Acquire);
-            let mut published = if peer.offer.lists(kind) {
-                let walked = walk::walk(&self.server, kind).await?;
-                let hints = self.hints(kind, &walked);
-                self.save(kind, &walked);
-                let published = Published::from_walk(&self.server.config, kind, walked, hints);
-                self.report(kind, &published);
-                published
-            } else {
-                Published::new(Hints { ttl: ABSENT_TTL, scope: Scope::Public }, false)
-            };
-            published.generation = generation;
-            published.announced = announced;
-            published.stale_until += self.rules.stale_if_error;
-            if last || slot.generation.load(Ordering::Acquire) == generation {
-                return Ok(self.keep_snapshot(kind, published));
-            }
-        }
-        Err(OutboundError::new(Arc::clone(&self.server.name), Failure::Malformed("lists"), true))
-    }
-
-    /// Stores a snapshot; one that says the same as the last keeps its number, so views stay built.
-    fn keep_snapshot(&self, kind: Kind, mut published: Published) -> Arc<Published> {
-        let slot = self.slot(kind);
-        let same = |old: &Published| {
-            old.items.len() == published.items.len()
-                && old.items.iter().zip(&published.items).all(|(a, b)| a.json == b.json)
-        };
-        if let Some(old) = slot.known.load().as_ref().filter(|old| same(old)) {
-            published.id = old.id;
-        }
-        let name = &*self.server.name;
-        self.metrics.catalogue(name, kind.as_str(), distinct(&published));
-        if kind == Kind::Tools && !published.restored {
-            self.metrics.missing(name).set(0);
-        }
-        let published = Arc::new(published);
-        let old = slot.known.swap(Some(Arc::clone(&published)));
-        if old.is_none_or(|old| old.id != published.id || old.announced != published.announced) {
-            self.watch.tell();
-        }
-        published
-    }
-
-    fn hints(&self, kind: Kind, walked: &Walked) -> Hints {
-        let config = &self.server.config;
-        let unsaid = if self.watch.tells(kind) { WATCHED_TTL } else { Duration::ZERO };
-        let fallback = Hints {
-            ttl: config.ttl.unwrap_or(unsaid),
-            scope: if config.cache_public { Scope::Public } else { Scope::Private },
-        };
-        let read = |(ttl, scope): &(Option<Box<str>>, Option<Box<str>>)| {
-            Hints::read(ttl.as_deref(), scope.as_deref(), fallback, self.rules.max_ttl)
-        };
-        let pages = walked.hints.iter().map(read);
-        pages.reduce(Hints::merge).unwrap_or(fallback)
-    }
-
-    fn report(&self, kind: Kind, published: &Published) {
-        let server = &*self.server.name;
-        published.faults.iter().take(MOST_TOLD).for_each(|fault| fault.log(server, kind));
-        if published.faults.len() > MOST_TOLD {
-            tracing::warn!(
-                server,
-                kind = kind.as_str(),
-                faults = published.faults.len(),
-                "a list with many faults"
-            );
-        }
-        for fault in &published.faults {
-            if let Some(label) = fault.violation() {
-                self.metrics.violation(server, label);
-            }
-        }
-    }
-
     /// Watches the server from now on; the first thing done is a walk of everything.
     pub(super) fn keep(self: &Arc<Self>) {
         self.tasks.spawn("watch", follow::keep(Arc::downgrade(self)));
     }
-}
 
-/// Items by their name: a server may repeat itself.
-fn distinct(published: &Published) -> usize {
-    published.items.iter().map(|item| &item.native).collect::<HashSet<_>>().len()
+    /// Whether anybody listens to what only this caller is shown.
+    pub(super) fn is_heard(self: &Arc<Self>) -> bool {
+        self.watch.is_heard()
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::outbound::{Failure, Message, OutboundError, Request, Server};
+use crate::outbound::{Context, Failure, Message, OutboundError, Request, Server};
 use crate::protocol::code;
 use crate::protocol::items::{self, Item, Page, json_string};
 use crate::protocol::method::Kind;
@@ -32,8 +32,12 @@ pub(super) struct Walked {
 /// Pages in a row that bring nothing new before the walk gives up.
 const FRUITLESS: usize = 20;
 
-/// Walks one list of one server. A bound reached keeps what was found so far; a failure does not.
-pub(super) async fn walk(server: &Arc<Server>, kind: Kind) -> Result<Walked, OutboundError> {
+/// Walks one list of one server, as it is shown to this context. A bound reached keeps what was found so far; a failure does not.
+pub(super) async fn walk(
+    server: &Arc<Server>,
+    context: Option<Arc<Context>>,
+    kind: Kind,
+) -> Result<Walked, OutboundError> {
     let mut walked = Walked::default();
     let mut bounds = Bounds::new(server);
     let mut cursor: Option<String> = None;
@@ -41,7 +45,7 @@ pub(super) async fn walk(server: &Arc<Server>, kind: Kind) -> Result<Walked, Out
         let params = cursor
             .as_deref()
             .map_or_else(|| "{}".to_owned(), |c| format!("{{\"cursor\":{}}}", json_string(c)));
-        let (page, bytes, modern) = match fetch(server, kind, params).await? {
+        let (page, bytes, modern) = match fetch(server, context.clone(), (kind, params)).await? {
             Fetched::Page(page, bytes, modern) => (page, bytes, modern),
             // Optional lists of a server that declares the capability: none (M-45).
             Fetched::Unknown if cursor.is_none() => return Ok(walked),
@@ -67,8 +71,13 @@ enum Fetched {
     Unknown,
 }
 
-async fn fetch(server: &Arc<Server>, kind: Kind, params: String) -> Result<Fetched, OutboundError> {
-    let request = Request::own(kind.method(), params).map_err(|_| malformed(server))?;
+async fn fetch(
+    server: &Arc<Server>,
+    context: Option<Arc<Context>>,
+    (kind, params): (Kind, String),
+) -> Result<Fetched, OutboundError> {
+    let mut request = Request::own(kind.method(), params).map_err(|_| malformed(server))?;
+    request.context = context;
     let mut exchange = match server.ask(&request).await {
         // Lists may be asked for again when the answer was lost (H-65).
         Err(error) if error.sent && matches!(error.failure, Failure::Unavailable(_)) => {
@@ -78,7 +87,7 @@ async fn fetch(server: &Arc<Server>, kind: Kind, params: String) -> Result<Fetch
     };
     loop {
         match exchange.next().await? {
-            Message::Progress(..) | Message::Log(..) => {}
+            Message::Progress(..) | Message::Log(..) | Message::Asked(_) | Message::Withdrawn(_) => {}
             Message::Result { body, result, modern, .. } => {
                 let bytes: Bytes = body.as_bytes().slice(result.range());
                 let page = items::page(kind, &bytes).map_err(|_| malformed(server))?;

@@ -9,8 +9,9 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::follow;
 use super::shelf::Shelf;
-use crate::outbound::{Agreed, Filter, Server};
+use crate::outbound::{Agreed, Filter, Peer};
 use crate::protocol::meta::TASKS;
 use crate::protocol::method::Kind;
 
@@ -43,10 +44,32 @@ pub struct Watch {
     topics: Mutex<BTreeMap<Topic, Told>>,
     pub(super) wishes: watch::Sender<u64>,
     state: watch::Sender<State>,
+    /// Who listens, where the stream is open only for those who do.
+    pub(super) heard: watch::Sender<Heard>,
     /// Raised with every change of anything, for all who listen.
     hub: Arc<watch::Sender<u64>>,
     /// Versions of resources.
     updates: AtomicU64,
+}
+
+/// Who listens to what only one caller is shown.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    pub(super) listeners: usize,
+    /// Whether somebody keeps the stream open.
+    watched: bool,
+}
+
+/// One client that listens; dropped when it leaves.
+#[derive(Debug)]
+pub struct Listener {
+    shelf: Arc<Shelf>,
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.shelf.watch.heard.send_modify(|heard| heard.listeners -= 1);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -103,9 +126,36 @@ impl Watch {
             topics: Mutex::default(),
             wishes: watch::Sender::new(0),
             state,
+            heard: watch::Sender::default(),
             hub,
             updates: AtomicU64::new(0),
         }
+    }
+
+    /// One that nobody opens yet: so it is known that nothing is told.
+    pub(super) fn unwatched(hub: Arc<watch::Sender<u64>>) -> Self {
+        let new = Self::new(hub);
+        new.state.send_replace(State { settled: true, ..State::default() });
+        new
+    }
+
+    /// Whether anybody listens, or did a moment ago.
+    pub(super) fn is_heard(&self) -> bool {
+        let heard = self.heard.borrow();
+        heard.watched || heard.listeners > 0
+    }
+
+    /// Nobody keeps the stream open any more, unless somebody listens: then false.
+    pub(super) fn close(&self) -> bool {
+        let mut closed = false;
+        self.heard.send_modify(|heard| {
+            closed = heard.listeners == 0;
+            heard.watched = !closed;
+            if closed {
+                self.publish(&[], &Agreed::default(), *self.wishes.borrow());
+            }
+        });
+        closed
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Topic, Told>> {
@@ -169,9 +219,9 @@ impl Watch {
         self.tell();
     }
 
-    pub(super) fn filter(&self, server: &Server) -> (Filter, u64) {
+    pub(super) fn filter(&self, peer: Option<Arc<Peer>>) -> (Filter, u64) {
         let wishes = *self.wishes.borrow();
-        let Some(peer) = server.known_peer() else { return (Filter::default(), wishes) };
+        let Some(peer) = peer else { return (Filter::default(), wishes) };
         let lists = [Kind::Tools, Kind::Prompts, Kind::Resources];
         let lists = lists.into_iter().filter(|kind| peer.offer.tells_changes(*kind)).collect();
         let mut filter = Filter { lists, ..Filter::default() };
@@ -198,6 +248,23 @@ pub(super) fn is_part(uri: &str, of: &str) -> bool {
 }
 
 impl Shelf {
+    /// Says that a client listens: what only one caller is shown is watched while somebody does (design §5).
+    pub fn listen(self: &Arc<Self>) -> Listener {
+        let mut begins = false;
+        self.watch.heard.send_modify(|heard| {
+            begins = self.is_private() && !heard.watched;
+            heard.watched |= begins;
+            heard.listeners += 1;
+            if begins {
+                self.watch.state.send_modify(|state| state.settled = false);
+            }
+        });
+        if begins {
+            self.tasks.spawn("watch of a caller", follow::keep_while_heard(Arc::downgrade(self)));
+        }
+        Listener { shelf: Arc::clone(self) }
+    }
+
     /// Says that a client wants to hear of something.
     pub fn wish(self: &Arc<Self>, topic: Topic) -> Wish {
         self.watch.lock().entry(topic.clone()).or_default().users += 1;

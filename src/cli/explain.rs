@@ -1,4 +1,4 @@
-//! `gatehouse explain`: whether a caller may use a tool at an endpoint, by which grant, or what the nearest one lacks.
+//! `gatehouse explain`: whether a caller may use a tool, prompt or resource at an endpoint, by which grant, or what the nearest one lacks.
 //! Prints nothing of a token.
 
 use std::io::{Write as _, stdout};
@@ -13,7 +13,7 @@ use super::{code, complain, serve};
 use crate::app::Core;
 use crate::auth::Principal;
 use crate::config::{Config, Endpoint};
-use crate::gateway::Snapshot;
+use crate::gateway::{Endpoint as Face, Snapshot};
 use crate::policy::explain::{Question, Target};
 use crate::policy::{Caller, Decision, Policy};
 use crate::protocol::method::Kind;
@@ -35,16 +35,22 @@ pub struct ExplainArgs {
     /// The path of the endpoint; may be left out when there is one only
     #[arg(long, value_name = "PATH")]
     pub endpoint: Option<String>,
-    /// The tool by the name clients use, or as SERVER/TOOL by its own; without it: everything the caller has
+    /// The tool by the name clients use, or as SERVER/NAME by its own; without it: everything the caller has
     #[arg(long, value_name = "NAME")]
     pub tool: Option<String>,
+    /// The prompt, likewise
+    #[arg(long, value_name = "NAME", conflicts_with = "tool")]
+    pub prompt: Option<String>,
+    /// The resource by its URI, or as SERVER/URI for one that no list has
+    #[arg(long, value_name = "URI", conflicts_with_all = ["tool", "prompt"])]
+    pub resource: Option<String>,
     /// A file with the caller's token, - for standard input; it is verified as a request's would be
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// A file with claims as a JSON object, - for standard input; nothing is verified
     #[arg(long, value_name = "FILE")]
     pub claims: Option<PathBuf>,
-    /// Contact no server: tools are named SERVER/TOOL
+    /// Contact no server: items are named SERVER/NAME
     #[arg(long)]
     pub offline: bool,
 }
@@ -95,6 +101,37 @@ fn endpoint<'c>(config: &'c Config, path: Option<&str>) -> Option<&'c Endpoint> 
     }
 }
 
+/// An item as it was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Item<'a> {
+    kind: Kind,
+    name: &'a str,
+}
+
+impl Item<'_> {
+    fn noun(self) -> &'static str {
+        noun(self.kind)
+    }
+}
+
+impl ExplainArgs {
+    fn item(&self) -> Option<Item<'_>> {
+        let all =
+            [(Kind::Tools, &self.tool), (Kind::Prompts, &self.prompt), (Kind::Resources, &self.resource)];
+        all.into_iter().find_map(|(kind, name)| Some(Item { kind, name: name.as_deref()? }))
+    }
+}
+
+/// What one of a kind is called.
+const fn noun(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tools => "tool",
+        Kind::Prompts => "prompt",
+        Kind::Resources => "resource",
+        Kind::Templates => "template",
+    }
+}
+
 /// What is to be explained, to whom.
 struct Case<'a> {
     policy: Policy,
@@ -106,7 +143,7 @@ struct Case<'a> {
 async fn ask(args: &ExplainArgs, config: &Config, endpoint: &Endpoint, caller: Option<&Principal>) -> Answer {
     let case = Case { policy: Policy::new(&config.grants), caller, endpoint };
     if args.offline {
-        return offline(&case, config, args.tool.as_deref());
+        return offline(&case, config, args.item());
     }
     let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -119,7 +156,7 @@ async fn ask(args: &ExplainArgs, config: &Config, endpoint: &Endpoint, caller: O
         Err(error) => return Answer { text: format!("{error:#}\n"), exit: code::START },
     };
     let answer = tokio::select! {
-        answer = live(&case, &core, args.tool.as_deref()) => answer,
+        answer = live(&case, &core, args.item()) => answer,
         () = serve::either(&mut term, &mut int) => Answer { text: String::new(), exit: code::INTERRUPTED },
     };
     core.stop().await;
@@ -128,10 +165,11 @@ async fn ask(args: &ExplainArgs, config: &Config, endpoint: &Endpoint, caller: O
 }
 
 /// By the file alone.
-fn offline(case: &Case<'_>, config: &Config, tool: Option<&str>) -> Answer {
-    let Some(tool) = tool else { return case.all(&[]) };
-    let Some((server, native)) = tool.split_once('/') else {
-        return Answer { text: "offline, --tool is SERVER/TOOL\n".to_owned(), exit: code::CONFIG };
+fn offline(case: &Case<'_>, config: &Config, item: Option<Item<'_>>) -> Answer {
+    let Some(item) = item else { return case.all(&[]) };
+    let Some((server, native)) = item.name.split_once('/') else {
+        let text = format!("offline, --{} is SERVER/NAME\n", item.noun());
+        return Answer { text, exit: code::CONFIG };
     };
     let Some(found) = config.servers.iter().find(|found| found.name == server) else {
         return Answer::no(format!("denied: there is no server {server:?}"));
@@ -139,50 +177,83 @@ fn offline(case: &Case<'_>, config: &Config, tool: Option<&str>) -> Answer {
     if !case.endpoint.servers.is_match(server) {
         return Answer::no(format!("denied: {} does not show server {server:?}", case.endpoint.path));
     }
-    if !found.tools.admits(native) || found.overrides.get(native).is_some_and(|one| one.disabled) {
+    let admitted = match item.kind {
+        Kind::Tools => {
+            found.tools.admits(native) && found.overrides.get(native).is_none_or(|one| !one.disabled)
+        }
+        Kind::Prompts => found.prompts.admits(native),
+        Kind::Resources | Kind::Templates => found.resources.admits(native),
+    };
+    if !admitted {
         return Answer::no(format!(
             "denied: the configuration of server {server:?} hides {native:?} from all"
         ));
     }
-    case.one(server, native, &format!("tool {native:?} of server {server:?}"))
+    case.one(server, item.kind, native, &format!("{} {native:?} of server {server:?}", item.noun()))
 }
 
 /// By what the servers answer.
-async fn live(case: &Case<'_>, core: &Core, tool: Option<&str>) -> Answer {
+async fn live(case: &Case<'_>, core: &Core, item: Option<Item<'_>>) -> Answer {
     let snapshot: Arc<Snapshot> = core.gateway.snapshot();
     let Some(endpoint) = snapshot.endpoint(&case.endpoint.path) else {
         return Answer::no("denied: there is no such endpoint".to_owned());
     };
-    let (view, missing) = core.gateway.everything(&snapshot, endpoint, Kind::Tools).await;
-    let silent = match &missing[..] {
-        [] => String::new(),
-        some => format!(" (no answer from: {})", some.join(", ")),
-    };
-    let Some(tool) = tool else {
-        let items: Vec<(&str, &str, &str)> = view
-            .items
-            .iter()
-            .map(|route| (&*route.exposed, &*route.shelf.server.name, route.native()))
-            .collect();
-        let mut answer = case.all(&items);
-        if !silent.is_empty() {
-            answer.text += &format!("{}\n", silent.trim_start());
-        }
-        return answer;
-    };
+    let Some(item) = item else { return everything(case, core, &snapshot, endpoint).await };
+    let (view, missing) = core.gateway.everything(&snapshot, endpoint, item.kind).await;
     let own = || {
-        let (server, native) = tool.split_once('/')?;
+        let (server, native) = item.name.split_once('/')?;
         view.items.iter().find(|route| *route.shelf.server.name == *server && route.native() == native)
     };
-    match view.named(tool).next().or_else(own) {
-        Some(route) => {
-            let (server, native) = (&*route.shelf.server.name, route.native());
-            let what = format!("tool {:?} (server {server:?}, there {native:?})", route.exposed);
-            case.one(server, native, &what)
+    if let Some(route) = view.named(item.name).next().or_else(own) {
+        let (server, native) = (&*route.shelf.server.name, route.native());
+        let noun = item.noun();
+        let what = format!("{noun} {:?} (server {server:?}, there {native:?})", route.exposed);
+        return case.one(server, item.kind, native, &what);
+    }
+    // Resources need not be listed: whose they are can be said.
+    let member = |name: &str| endpoint.members.iter().any(|shelf| *shelf.server.name == *name);
+    match item.name.split_once('/').filter(|(server, _)| item.kind == Kind::Resources && member(server)) {
+        Some(_) => offline(case, &snapshot.config, Some(item)),
+        None => {
+            let (path, noun, silent) = (&case.endpoint.path, item.noun(), silent(&missing));
+            Answer::no(format!("denied: {path} has no {noun} {:?}{silent}", item.name))
         }
-        None => Answer::no(format!("denied: {} has no tool {tool:?}{silent}", case.endpoint.path)),
     }
 }
+
+/// All a caller has at an endpoint.
+async fn everything(case: &Case<'_>, core: &Core, snapshot: &Snapshot, endpoint: &Face) -> Answer {
+    let mut views = Vec::with_capacity(Kind::ALL.len());
+    let mut missing = Vec::new();
+    for kind in Kind::ALL {
+        let (view, silent) = core.gateway.everything(snapshot, endpoint, kind).await;
+        missing.extend(silent);
+        views.push((kind, view));
+    }
+    missing.sort_unstable();
+    missing.dedup();
+    let items: Vec<Listed<'_>> = views
+        .iter()
+        .flat_map(|(kind, view)| view.items.iter().map(move |route| (*kind, route)))
+        .map(|(kind, route)| (kind, &*route.exposed, &*route.shelf.server.name, route.native()))
+        .collect();
+    let mut answer = case.all(&items);
+    let silent = silent(&missing);
+    if !silent.is_empty() {
+        answer.text += &format!("{}\n", silent.trim_start());
+    }
+    answer
+}
+
+fn silent(missing: &[Arc<str>]) -> String {
+    match missing {
+        [] => String::new(),
+        some => format!(" (no answer from: {})", some.join(", ")),
+    }
+}
+
+/// Kind, exposed name, server and native name of an item.
+type Listed<'a> = (Kind, &'a str, &'a str, &'a str);
 
 impl Case<'_> {
     fn question<'q>(&'q self, caller: &'q Principal, target: Option<Target<'q>>) -> Question<'q> {
@@ -190,9 +261,9 @@ impl Case<'_> {
         Question { caller, now: SystemTime::now(), endpoint: &self.endpoint.path, target }
     }
 
-    /// The verdict on one tool.
-    fn one(&self, server: &str, native: &str, what: &str) -> Answer {
-        self.verdict(Some(Target { server, kind: Kind::Tools, native }), what)
+    /// The verdict on one item.
+    fn one(&self, server: &str, kind: Kind, native: &str, what: &str) -> Answer {
+        self.verdict(Some(Target { server, kind, native }), what)
     }
 
     fn verdict(&self, target: Option<Target<'_>>, what: &str) -> Answer {
@@ -223,11 +294,11 @@ impl Case<'_> {
         Answer { text: format!("{verdict}: {what} on {path}\n{why}\n"), exit }
     }
 
-    /// The verdict on there being anything, then each tool (exposed name, server, native name) the caller sees.
-    fn all(&self, tools: &[(&str, &str, &str)]) -> Answer {
+    /// The verdict on there being anything, then each item the caller sees.
+    fn all(&self, items: &[Listed<'_>]) -> Answer {
         let mut answer = self.verdict(None, "something");
-        for (exposed, server, native) in tools {
-            let target = Target { server, kind: Kind::Tools, native };
+        for (kind, exposed, server, native) in items {
+            let target = Target { server, kind: *kind, native };
             let note =
                 match self.caller.map(|caller| self.policy.explain(self.question(caller, Some(target)))) {
                     None => String::new(),
@@ -241,7 +312,8 @@ impl Case<'_> {
                         Decision::Hidden => continue,
                     },
                 };
-            answer.text += &format!("  {exposed}{note}\n");
+            let noun = if *kind == Kind::Tools { String::new() } else { format!("{} ", noun(*kind)) };
+            answer.text += &format!("  {noun}{exposed}{note}\n");
         }
         answer
     }

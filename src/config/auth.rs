@@ -47,8 +47,10 @@ impl Auth {
 pub struct Issuer {
     /// `issuer`, compared as a string and never normalised.
     pub issuer: String,
-    /// `audiences` taken beside the endpoint's own address.
+    /// `audiences` that mean this gateway, beside the endpoint's own address.
     pub audiences: Vec<String>,
+    /// `other_audiences` that tokens for this gateway may have besides; alone they open nothing.
+    pub other_audiences: Vec<String>,
     /// `algorithms` of signatures.
     pub algorithms: Vec<Algorithm>,
     /// `jwks_url`; `None`: discovered.

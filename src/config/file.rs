@@ -94,7 +94,8 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     if auth.as_ref().is_some_and(|auth| auth.allow_insecure_http) {
         servers.iter_mut().for_each(|server| server.credentials.unguard());
     }
-    Ok(Config { gateway, endpoints, servers, auth, grants, audit, telemetry })
+    let tls = all.tls.and_then(|(tls, _)| tls);
+    Ok(Config { gateway, endpoints, servers, auth, grants, audit, telemetry, tls })
 }
 
 /// Reads one file's tables; a file that is not TOML has only that problem.
@@ -165,6 +166,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     once(reading, &mut all.auth, more.auth);
     once(reading, &mut all.audit, more.audit);
     once(reading, &mut all.telemetry, more.telemetry);
+    once(reading, &mut all.tls, more.tls);
     all.endpoints.extend(more.endpoints);
     all.servers.extend(more.servers);
     all.grants.extend(more.grants);

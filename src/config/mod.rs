@@ -59,6 +59,8 @@ pub struct Config {
     pub audit: Audit,
     /// `[telemetry]`
     pub telemetry: Telemetry,
+    /// `[tls]`; `None`: clients come by plain HTTP.
+    pub tls: Option<Tls>,
 }
 
 /// `[gateway]`
@@ -122,6 +124,10 @@ pub struct Gateway {
     pub keepalive_interval: Duration,
     /// `max_streams`: streams of changes one principal may hold open.
     pub max_streams: usize,
+    /// `max_parked`: calls of one principal that may wait for its answers.
+    pub max_parked: usize,
+    /// `park_timeout`: how long each round of answers is waited for.
+    pub park_timeout: Duration,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
 }
@@ -154,6 +160,8 @@ pub struct Server {
     pub target: Target,
     /// `protocol`
     pub protocol: Protocol,
+    /// `session_scope`
+    pub session_scope: SessionScope,
     /// `required`: gates readiness at start.
     pub required: bool,
     /// `timeout`: of silence; progress resets it.
@@ -172,7 +180,9 @@ pub struct Server {
     pub list_max_bytes: usize,
     /// `max_result` in bytes.
     pub max_result: usize,
-    /// `max_concurrency`: calls at once.
+    /// `processes`: children of one context; 1 for servers with a URL.
+    pub processes: usize,
+    /// `max_concurrency`: calls at once, with `processes` in each of them.
     pub max_concurrency: usize,
     /// `queue`: calls that may wait for a permit.
     pub queue: usize,
@@ -206,6 +216,11 @@ impl Server {
     /// Whether this server is a child process of ours.
     pub fn is_stdio(&self) -> bool {
         matches!(self.target, Target::Stdio(_))
+    }
+
+    /// Calls at once in all.
+    pub const fn permits(&self) -> usize {
+        self.max_concurrency.saturating_mul(self.processes)
     }
 }
 
@@ -294,6 +309,21 @@ pub enum Protocol {
     Modern,
     /// `initialize` at once.
     Legacy,
+    /// The HTTP+SSE transport of 2024-11-05 at once (G-70).
+    Sse,
+}
+
+/// `session_scope`: who shares a session of a server of the older revisions, or a process (design §7, G-49).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionScope {
+    /// HTTP: as `session`. A child process is one for all.
+    Auto,
+    /// Each session of a client has its own; clients of the current revision, which have none, as `principal`.
+    Session,
+    /// Each caller has its own.
+    Principal,
+    /// All share one: for servers that keep nothing of one caller that another must not meet.
+    Shared,
 }
 
 /// `allow` and `deny` globs over native names (URIs for resources); deny wins.
@@ -323,6 +353,17 @@ pub struct Override {
     pub description: Option<String>,
     /// `timeout` of silence for this tool.
     pub timeout: Option<Duration>,
+}
+
+/// `[tls]`: how the gateway itself ends its clients' TLS. The admin listener stays plain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tls {
+    /// `cert`: PEM, the certificate first.
+    pub cert: PathBuf,
+    /// `key`: PEM.
+    pub key: PathBuf,
+    /// `client_ca`: PEM; clients without a certificate of these authorities are not let in.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// `[telemetry]`

@@ -9,7 +9,7 @@ mod grants;
 
 use super::auth::scope_words;
 use super::packages::unpinned;
-use super::{Config, Credentials, Endpoint, Server, Target};
+use super::{ClientSecret, Config, Credentials, Endpoint, Server, SessionScope, Target};
 
 /// Something legal but doubtful.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -80,6 +80,16 @@ impl Config {
             let message = "tokens and keys go to this address unencrypted";
             found.push(warning("gateway.public_url", message, "use https"));
         }
+        for issuer in &auth.issuers {
+            for audience in issuer.audiences.iter().filter(|audience| is_everybodys(audience, &issuer.issuer))
+            {
+                let message = format!(
+                    "{audience:?} is an audience of other tokens of this issuer too: alone it would be enough here"
+                );
+                let help = "name it in `other_audiences`, and here or as `resource` one that means this gateway only";
+                found.push(warning(format!("auth.issuer {:?}.audiences", issuer.issuer), message, help));
+            }
+        }
         for key in &auth.keys {
             let scopes = ["scope", "scp"].iter().filter_map(|name| key.claims.get(*name));
             let held: Vec<&str> = scopes.flat_map(scope_words).collect();
@@ -136,6 +146,11 @@ impl Config {
         }
         match &server.target {
             Target::Stdio(command) => {
+                if self.auth.is_some() && server.session_scope == SessionScope::Auto {
+                    let message = "all callers share one process, and what it remembers of any of them";
+                    let help = "\"principal\" gives each caller his own, \"shared\" says that it is meant";
+                    found.push(warning(key("session_scope"), message, help));
+                }
                 if let Some(runner) = unpinned(&command.argv) {
                     let message = format!("`{runner}` runs a package whose version is not pinned");
                     let help = "a release may change or replace it any day: write the exact version";
@@ -143,6 +158,15 @@ impl Config {
                 }
             }
             Target::Http { url, .. } => {
+                if let Some(client) = server.credentials.client()
+                    && client.issuer.is_none()
+                    && client.token_url.is_none()
+                    && matches!(client.secret, ClientSecret::Secret(_))
+                {
+                    let message = "this server says itself who gets `client_secret`";
+                    let help = "say where tokens are issued with `issuer`, or use `private_key`";
+                    found.push(warning(key("credentials"), message, help));
+                }
                 let secret = server.credentials != Credentials::None;
                 if secret && url.scheme() == "http" && !is_loopback(url) {
                     let message = "credentials go to this server unencrypted";
@@ -179,6 +203,14 @@ fn override_doubts(server: &Server, found: &mut Vec<Warning>) {
         let message = "two overrides give the same `name`: one of the tools gets a hash tail";
         found.push(warning(format!("server {:?}.tools.override", server.name), message, ""));
     }
+}
+
+/// Audiences that issuers give to tokens for others, or for nobody: their own name, and that of their own services.
+fn is_everybodys(audience: &str, issuer: &str) -> bool {
+    let bare = |text: &str| text.trim_end_matches('/').to_owned();
+    bare(audience) == bare(issuer)
+        || matches!(audience, "account" | "realm-management" | "broker")
+        || audience.ends_with("/userinfo")
 }
 
 fn is_loopback(url: &url::Url) -> bool {

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::Call;
 use crate::config::Server as ServerConfig;
-use crate::outbound::OnBehalf;
+use crate::outbound::{Asks, Context, OnBehalf};
 use crate::protocol::meta::{TASKS, UI};
 use crate::protocol::object::{Object, Span, string};
 use crate::telemetry::trace::{self, TraceContext};
@@ -22,15 +22,37 @@ pub(super) fn forwarded(call: &Call, server: &ServerConfig) -> Vec<(HeaderName, 
     found
 }
 
-/// Who is presented to a server that sees each caller as himself. Also without a token: then there is no call, and
-/// never one in the gateway's own name.
-pub(super) fn on_behalf(call: &Call) -> OnBehalf {
-    OnBehalf {
-        principal: Arc::clone(&call.principal.id),
-        issuer: Arc::clone(&call.principal.issuer),
-        expires: call.principal.expires,
-        token: call.token.clone(),
+/// For whom a request is made. Where a server sees each caller as himself, also without a token: then there is no
+/// call, and never one in the gateway's own name.
+pub(super) fn context(call: &Call, server: &ServerConfig) -> Context {
+    let principal = &call.principal;
+    let per_user = server.credentials.is_per_user();
+    Context {
+        principal: if per_user { principal.authorization() } else { Arc::clone(&principal.id) },
+        session: call.client.session.clone(),
+        asks: Asks::read(&call.client.capabilities),
+        on_behalf: per_user.then(|| on_behalf(call)),
     }
+}
+
+/// The same for what a server that sees each caller as himself shows this one: lists, and changes told of.
+pub(super) fn own_context(call: &Call) -> Context {
+    Context {
+        principal: call.principal.authorization(),
+        session: None,
+        asks: Asks::NONE,
+        on_behalf: Some(on_behalf(call)),
+    }
+}
+
+fn on_behalf(call: &Call) -> Arc<OnBehalf> {
+    let principal = &call.principal;
+    Arc::new(OnBehalf {
+        principal: Arc::clone(&principal.id),
+        issuer: Arc::clone(&principal.issuer),
+        expires: principal.expires,
+        token: call.token.clone(),
+    })
 }
 
 /// The capabilities that the gateway can relay between modern hops (M-33): never more than was declared;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::snapshot::{Endpoint, Snapshot};
+use super::snapshot::Endpoint;
 use super::{Call, Gateway, GatewayError};
 use crate::catalogue::Shelf;
 use crate::catalogue::hints::Scope;
@@ -30,10 +30,11 @@ const MERGED: [&str; 5] = ["tools", "prompts", "resources", "completions", "logg
 impl Gateway {
     pub(super) async fn discover(&self, call: &Call) -> Result<Parts, GatewayError> {
         let (snapshot, endpoint, rights) = (&call.snapshot, &call.endpoint, &call.rights);
-        let peers = self.peers(endpoint, rights).await;
-        let own = || endpoint.seen(rights, &Kind::ALL).zip(&peers).filter(|((_, sees), _)| *sees);
-        let ttl = if own().all(|(_, peer)| peer.is_some()) { TTL_MS } else { TTL_MS_UNKNOWN };
-        let scope = if rights.is_open() { Scope::Public } else { Scope::Private };
+        let peers = self.peers(call).await;
+        let seen = || call.seen(&Kind::ALL).zip(&peers).filter(|((_, sees), _)| *sees);
+        let ttl = if seen().all(|(_, peer)| peer.is_some()) { TTL_MS } else { TTL_MS_UNKNOWN };
+        let alike = rights.is_open() && !endpoint.shows_own(rights, &Kind::ALL);
+        let scope = if alike { Scope::Public } else { Scope::Private };
         let tells = told(endpoint, &peers, rights);
         let settings = |capability: &str| {
             let kind = LISTED.into_iter().find(|kind| kind.as_str() == capability);
@@ -47,8 +48,8 @@ impl Gateway {
             .filter(|capability| may(endpoint, rights, capability))
             .map(|capability| format!("\"{capability}\":{{{}}}", settings(capability)))
             .collect();
-        members.extend(extensions(endpoint, &peers));
-        let instructions = instructions(snapshot, endpoint, &peers)
+        members.extend(extensions(call.members(), &peers));
+        let instructions = instructions(call, &peers)
             .map(|text| format!(",\"instructions\":{}", json_string(&text)))
             .unwrap_or_default();
         let mut parts = Parts::new();
@@ -66,7 +67,7 @@ impl Gateway {
 
     /// What clients of this endpoint can be told of.
     pub(super) async fn tells(&self, call: &Call) -> Tells {
-        told(&call.endpoint, &self.peers(&call.endpoint, &call.rights).await, &call.rights)
+        told(&call.endpoint, &self.peers(call).await, &call.rights)
     }
 
     /// Whether methods behind a capability exist at this endpoint (M-30).
@@ -79,25 +80,25 @@ impl Gateway {
         if !endpoint.gives(&call.rights, &Kind::ALL) {
             return false;
         }
-        if let [shelf] = &endpoint.members[..]
-            && let Some(peer) = shelf.server.known_peer()
+        if let [shelf] = &call.members()[..]
+            && let Some(peer) = shelf.known_peer()
         {
             return MERGED.contains(&capability) && peer.offer.has(capability);
         }
-        capabilities(endpoint, &Box::pin(self.peers(endpoint, &call.rights)).await).contains(&capability)
+        capabilities(endpoint, &Box::pin(self.peers(call)).await).contains(&capability)
     }
 
     /// What is agreed with each server. An endpoint that mirrors one server waits for it a while, the others
     /// never do (L-05). Servers of which this caller has nothing are as if they were not known.
-    async fn peers(&self, endpoint: &Endpoint, rights: &Rights) -> Vec<Option<Arc<Peer>>> {
-        let known = |(shelf, sees): (&Arc<Shelf>, bool)| shelf.server.known_peer().filter(|_| sees);
-        let mut peers: Vec<_> = endpoint.seen(rights, &Kind::ALL).map(known).collect();
-        if !endpoint.gives(rights, &Kind::ALL) {
+    async fn peers(&self, call: &Call) -> Vec<Option<Arc<Peer>>> {
+        let known = |(shelf, sees): (&Arc<Shelf>, bool)| shelf.known_peer().filter(|_| sees);
+        let mut peers: Vec<_> = call.seen(&Kind::ALL).map(known).collect();
+        if !call.endpoint.gives(&call.rights, &Kind::ALL) {
             return peers;
         }
-        if let (false, [shelf], [None]) = (endpoint.config.prefix, &endpoint.members[..], &peers[..]) {
+        if let (false, [shelf], [None]) = (call.endpoint.config.prefix, &call.members()[..], &peers[..]) {
             let limit = shelf.server.config.list_timeout;
-            let asked = tokio::time::timeout(limit, shelf.server.peer()).await;
+            let asked = tokio::time::timeout(limit, shelf.peer()).await;
             peers[0] = asked.ok().and_then(Result::ok);
         }
         peers
@@ -152,9 +153,9 @@ fn capabilities(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Vec<&'stati
 
 /// The extensions that callers can use here, each with the settings its servers agree on (M-90): those we
 /// relay ourselves, and those the operator lets through.
-fn extensions(endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Option<String> {
+fn extensions(shelves: &[Arc<Shelf>], peers: &[Option<Arc<Peer>>]) -> Option<String> {
     let mut merged: BTreeMap<&str, serde_json::Value> = BTreeMap::new();
-    for (shelf, peer) in endpoint.members.iter().zip(peers) {
+    for (shelf, peer) in shelves.iter().zip(peers) {
         let Some(peer) = peer else { continue };
         let admitted = shelf.server.config.extensions.iter().map(String::as_str);
         for id in [TASKS, UI].into_iter().chain(admitted) {
@@ -176,10 +177,11 @@ fn keep_common(common: &mut serde_json::Value, other: &serde_json::Value) {
 }
 
 /// Our own text, then each server's under its name.
-fn instructions(snapshot: &Snapshot, endpoint: &Endpoint, peers: &[Option<Arc<Peer>>]) -> Option<String> {
+fn instructions(call: &Call, peers: &[Option<Arc<Peer>>]) -> Option<String> {
+    let (snapshot, endpoint) = (&call.snapshot, &call.endpoint);
     let own = endpoint.config.instructions.as_ref().or(snapshot.config.gateway.instructions.as_ref());
     let mut text = own.cloned().unwrap_or_default();
-    for (shelf, peer) in endpoint.members.iter().zip(peers) {
+    for (shelf, peer) in call.members().iter().zip(peers) {
         let Some(theirs) = peer.as_ref().and_then(|p| p.offer.instructions.as_deref()) else { continue };
         if !endpoint.config.prefix {
             return Some(own.cloned().unwrap_or_else(|| theirs.to_owned()));

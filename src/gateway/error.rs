@@ -1,5 +1,7 @@
 //! Every way we refuse or fail; what it looks like on the wire is decided in `inbound/error.rs`.
 
+use std::sync::Arc;
+
 use crate::outbound::{Failure, OutboundError};
 use crate::protocol::code;
 use crate::protocol::items::json_string;
@@ -37,6 +39,9 @@ pub enum GatewayError {
     /// A server behind us failed; for tool calls this is a result instead.
     #[error("{}", sentence(.0))]
     Server(#[from] OutboundError),
+    /// A server's call waits for its client, or should; for tool calls this is a result instead.
+    #[error("{}", .1.sentence(.0))]
+    Parked(Arc<str>, NotParked),
     /// The caller lacks scopes; all that this needs.
     #[error("this needs the scopes: {}", .0.join(" "))]
     Scope(Vec<String>),
@@ -46,6 +51,11 @@ pub enum GatewayError {
 }
 
 impl GatewayError {
+    /// Whether a model can act on it: then a tool call has a result that says it (design §6).
+    pub const fn is_for_the_model(&self) -> bool {
+        matches!(self, Self::Server(_) | Self::Parked(..))
+    }
+
     /// The JSON-RPC code.
     pub const fn code(&self) -> i32 {
         match self {
@@ -56,7 +66,7 @@ impl GatewayError {
             Self::Capability(_) => code::MISSING_CAPABILITY,
             Self::Relayed(error) => error.code,
             // We have no codes of our own (M-40); the status says more.
-            Self::Server(_) | Self::Scope(_) | Self::Internal(_) => code::INTERNAL_ERROR,
+            Self::Server(_) | Self::Parked(..) | Self::Scope(_) | Self::Internal(_) => code::INTERNAL_ERROR,
         }
     }
 
@@ -79,9 +89,33 @@ impl GatewayError {
             Self::ParamHeader(_) => Outcome::HeaderMismatch,
             Self::Capability(_) | Self::Relayed(_) => Outcome::RpcError,
             Self::Server(error) => failure_outcome(&error.failure),
+            Self::Parked(_, NotParked::Full) => Outcome::Limited,
+            Self::Parked(_, NotParked::Lost) => Outcome::Unavailable,
             Self::Scope(_) => Outcome::Denied,
             Self::Internal(_) => Outcome::Internal,
             _ => Outcome::BadRequest,
+        }
+    }
+}
+
+/// Why a call that waits for its client's answers does not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotParked {
+    /// This caller has as many such calls as it may.
+    Full,
+    /// The process that kept it is gone, or ends.
+    Lost,
+}
+
+impl NotParked {
+    fn sentence(self, server: &str) -> String {
+        match self {
+            Self::Full => format!(
+                "The server \"{server}\" asked for input, but too many of your calls wait for answers already, so the call was cancelled. Answer or drop some of those, then repeat it. The call may have had effects; check before you repeat it."
+            ),
+            Self::Lost => format!(
+                "The call to the server \"{server}\" waited for input and was lost. The call may have had effects; check before you repeat it."
+            ),
         }
     }
 }
@@ -97,7 +131,7 @@ impl From<ObjectError> for GatewayError {
 }
 
 /// The outcome of a failed exchange.
-pub(super) const fn failure_outcome(failure: &Failure) -> Outcome {
+const fn failure_outcome(failure: &Failure) -> Outcome {
     match failure {
         Failure::Unavailable(_)
         | Failure::Exited
@@ -112,7 +146,7 @@ pub(super) const fn failure_outcome(failure: &Failure) -> Outcome {
 }
 
 /// What a model or a person can do about it: names the server, holds no address and no secret.
-pub(super) fn sentence(error: &OutboundError) -> String {
+fn sentence(error: &OutboundError) -> String {
     let server = &error.server;
     let effects = if error.sent { " The call may have had effects; check before you repeat it." } else { "" };
     match &error.failure {

@@ -1,31 +1,24 @@
-//! `tools/call`, `prompts/get`, `completion/complete`, from top to bottom: resolve → check → send → return.
+//! `tools/call`, `prompts/get`, `completion/complete`, from top to bottom: resolve → check → converse → return.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytestring::ByteString;
-use tokio::time::Instant;
-
-use super::along::{forwarded, join, on_behalf, relayable, trace};
-use super::error::{failure_outcome, sentence};
-use super::read::keep;
+use super::along::{forwarded, join, relayable, trace};
 use super::record::Record;
-use super::relay::{self, Relay};
+use super::relay;
 use super::state::Bound;
 use super::view::Route;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
 use crate::catalogue::bindings::ParamError;
-use crate::catalogue::reads::Kept;
-use crate::outbound::{Failure, Hop, Message, Request, Retry, Server};
+use crate::outbound::{Failure, Hop, Request, Retry, Server};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::meta::LEVELS;
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, Span, string};
-use crate::telemetry::Outcome;
 
 /// One request prepared for one server.
 pub(super) struct Errand<'a> {
@@ -58,9 +51,9 @@ impl Gateway {
         };
         match done {
             // What the model can act on is a result (design §6).
-            Err(GatewayError::Server(error)) if kind == Kind::Tools => {
-                record.outcome(failure_outcome(&error.failure));
-                Ok(relay::tool_error(&sentence(&error), &call.snapshot.server_info))
+            Err(error) if kind == Kind::Tools && error.is_for_the_model() => {
+                record.outcome(error.outcome());
+                Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
             }
             other => other,
         }
@@ -181,64 +174,8 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            caller: bound.server.credentials.is_per_user().then(|| Arc::new(on_behalf(call))),
+            context: Some(Arc::new(context(call, bound.server))),
         })
-    }
-
-    /// Sends the request and brings back its answer, notices on the way.
-    pub(super) async fn converse(
-        &self,
-        errand: Errand<'_>,
-        bound: &Bound<'_>,
-        outlet: &Outlet,
-        record: &mut Record,
-    ) -> Result<Parts, GatewayError> {
-        let call = bound.call;
-        let (sealer, tasks) = (&self.sealer, self.task_seal(call));
-        let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
-        let mut last_progress = None;
-        let asked = Instant::now();
-        let sent = errand.server.call(&errand.request, errand.timeout).await;
-        record.waited(asked.elapsed());
-        let mut exchange = sent?;
-        if !exchange.offer().allows(call.method) {
-            return Err(GatewayError::UnknownItem("item"));
-        }
-        loop {
-            let waiting = Instant::now();
-            let message = exchange.next().await;
-            record.waited(waiting.elapsed());
-            match message? {
-                Message::Progress(message, params) => {
-                    if let Some(notice) = relay.progress(&message, &params, &mut last_progress) {
-                        outlet.send(notice).await;
-                    }
-                }
-                Message::Log(message, params) => {
-                    if let Some(notice) = relay.log(&message, &params) {
-                        outlet.send(notice).await;
-                    }
-                }
-                Message::Result { body, result, object, .. } => {
-                    let relayed = relay.result(&body, result, object)?;
-                    record.outcome(relayed.outcome);
-                    self.note_links(call, errand.server, &body, result);
-                    if let Some(hints) = relayed.hints {
-                        keep(call, &errand, Kept { body, result, received: Instant::now(), hints });
-                    }
-                    return Ok(relayed.parts);
-                }
-                Message::Error(error) => return Err(relay.error(error, &errand.server.config)),
-            }
-        }
-    }
-
-    /// Resources that a tool or prompt points to become readable for this caller (design §4).
-    fn note_links(&self, call: &Call, server: &Server, body: &ByteString, result: Span) {
-        let several = call.endpoint.config.prefix;
-        if several && matches!(call.method, Method::ToolsCall | Method::PromptsGet) {
-            self.links.note(&call.principal.id, &server.name, body, result);
-        }
     }
 
     /// `completion/complete`: the reference is mapped back to the native name (M-73, M-84).
@@ -279,7 +216,7 @@ impl Gateway {
         let server = &shelf.server;
         record.routed(&server.name, None);
         self.admit(call, decision, outlet, record)?;
-        if server.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
+        if shelf.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
             return Ok(relay::no_completion(&call.snapshot.server_info));
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
@@ -328,13 +265,4 @@ fn object_or_null(call: &Call, key: &str) -> Result<(), GatewayError> {
 fn named(text: &str, span: Option<Span>) -> Option<(Span, Cow<'_, str>)> {
     let span = span?;
     Some((span, string(span.of(text))?))
-}
-
-/// The outcome of a complete or interim result.
-pub(super) const fn outcome_of(asks: bool, is_error: bool) -> Outcome {
-    match (asks, is_error) {
-        (true, _) => Outcome::InputRequired,
-        (false, true) => Outcome::ToolError,
-        (false, false) => Outcome::Ok,
-    }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use super::view;
+use super::view::{self, Frame};
 use super::{Call, Gateway, GatewayError};
 use crate::catalogue::hints::{Hints, Scope};
 use crate::catalogue::{Lookup, Published};
@@ -30,23 +30,24 @@ impl Gateway {
             return Err(GatewayError::UnknownMethod);
         }
         // Servers of which this caller has nothing are neither asked nor named.
-        let asked =
-            endpoint.seen(&call.rights, std::slice::from_ref(&kind)).map(|(shelf, sees)| async move {
-                if sees { Found::Asked(shelf.look_up(kind).await) } else { Found::Known(shelf.known(kind)) }
-            });
+        let asked = call.seen(std::slice::from_ref(&kind)).map(|(shelf, sees)| async move {
+            if sees { Found::Asked(shelf.look_up(kind).await) } else { Found::Known(shelf.known(kind)) }
+        });
         let found = join_all(asked).await;
         let known: Vec<Option<Arc<Published>>> = found.iter().map(Found::published).collect();
-        let view = view::view(snapshot, endpoint, kind, &known, &self.metrics);
+        let frame = Frame { snapshot, endpoint, shelves: call.members(), kind };
+        let view = view::view(&frame, &known, &self.metrics);
         let list = endpoint.sheets.of(&view, kind, &call.rights);
-        let missing: Vec<&str> = endpoint
-            .members
+        let missing: Vec<&str> = call
+            .members()
             .iter()
             .zip(&found)
             .filter(|(_, found)| matches!(found, Found::Asked(Lookup::Missing)))
             .map(|(shelf, _)| &*shelf.server.name)
             .collect();
         let hints = merged(&found, snapshot.config.gateway.max_ttl, !missing.is_empty());
-        let hints = own(hints, &call.rights, SystemTime::now());
+        let own = endpoint.shows_own(&call.rights, &[kind]);
+        let hints = narrowed(hints, own, &call.rights, SystemTime::now());
         if !missing.is_empty() {
             tracing::warn!(?missing, kind = kind.as_str(), "list without some servers");
         }
@@ -72,9 +73,10 @@ impl Found {
     }
 }
 
-/// What grants show is for one caller only, and no longer than they last (L-41, L-53).
-fn own(hints: Hints, rights: &Rights, now: SystemTime) -> Hints {
-    if rights.is_open() {
+/// What grants show, or servers only this caller (`own`), is for one caller only; and no longer than grants last
+/// (L-41, L-53).
+fn narrowed(hints: Hints, own: bool, rights: &Rights, now: SystemTime) -> Hints {
+    if rights.is_open() && !own {
         return hints;
     }
     let rest = rights.until().map(|until| until.duration_since(now).unwrap_or_default());

@@ -1,25 +1,25 @@
 //! One client's `subscriptions/listen`: acknowledged first, told only what was asked for and what this caller
 //! sees changed, bursts told once, ended with words (S-01..S-13, S-30..S-41).
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::rand;
 use futures_util::future::{join_all, pending};
-use prometheus::IntGauge;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 mod filter;
+mod streams;
 
 use super::record::Record;
 use super::snapshot::{Endpoint, Snapshot};
+use super::view::Frame;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::auth::Principal;
 use crate::catalogue::Shelf;
-use crate::catalogue::watch::{Topic, Wish};
+use crate::catalogue::watch::{Listener, Topic, Wish};
 use crate::policy::{Decision, GrantSet, Rights};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
@@ -29,6 +29,8 @@ use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
 use filter::Wanted;
+use streams::Counted;
+pub(super) use streams::Streams;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
 const ACK: Duration = Duration::from_millis(500);
@@ -39,47 +41,6 @@ const TOPIC_GAP: Duration = Duration::from_millis(100);
 /// Ends of streams are spread over this time when draining, so that clients do not come back all at once (S-41).
 const SPREAD: Duration = Duration::from_secs(2);
 
-/// Streams open per principal.
-#[derive(Debug, Default)]
-pub(super) struct Streams {
-    // A std mutex: held to count.
-    open: Mutex<HashMap<Arc<str>, usize>>,
-}
-
-/// One open stream, counted until it is dropped.
-#[derive(Debug)]
-struct Counted {
-    streams: Arc<Streams>,
-    principal: Arc<str>,
-    gauge: IntGauge,
-}
-
-impl Streams {
-    fn enter(self: &Arc<Self>, principal: &Arc<str>, most: usize, gauge: &IntGauge) -> Option<Counted> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(Arc::clone(principal)).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        gauge.inc();
-        Some(Counted { streams: Arc::clone(self), principal: Arc::clone(principal), gauge: gauge.clone() })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.gauge.dec();
-        let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.principal) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.principal);
-            }
-        }
-    }
-}
-
 /// What one client watches.
 struct Subscription {
     id: Id,
@@ -87,6 +48,8 @@ struct Subscription {
     lists: Vec<Watched<Kind>>,
     topics: Vec<Watched<Wanting>>,
     changes: watch::Receiver<u64>,
+    /// When its token is over; what comes later needs another one.
+    over: Option<Instant>,
     drain: CancellationToken,
     _counted: Counted,
 }
@@ -97,6 +60,10 @@ struct Caller {
     snapshot: Arc<Snapshot>,
     principal: Arc<Principal>,
     rights: Rights,
+    /// What the endpoint's servers show it.
+    members: Arc<[Arc<Shelf>]>,
+    /// Says to those that show each caller his own that somebody listens.
+    _listeners: Vec<Listener>,
 }
 
 /// One thing that is watched: what was seen of it last, and when it was told last.
@@ -115,27 +82,19 @@ struct Wanting {
 }
 
 impl Gateway {
-    /// Serves one stream until the client leaves, or the gateway drains: then the result that ends it.
+    /// Serves one stream until the client leaves, its token is over, or the gateway drains: then the result that ends
+    /// it (S-09, S-38).
     pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
         let server_info = call.snapshot.server_info.clone();
         // Boxed, and gone once it is done: thousands of idle streams should not carry it.
         let (mut subscription, ack) = Box::pin(self.opened(call, &outlet)).await?;
         outlet.send(ack).await;
-        loop {
-            let due = subscription.tell(&outlet, self).await;
-            let wait = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => pending().await,
-                }
-            };
-            tokio::select! {
-                () = subscription.drain.cancelled() => break,
-                changed = subscription.changes.changed() => if changed.is_err() { break },
-                () = wait => {}
-            }
+        let over = until(subscription.over);
+        // A client that does not read holds the notices up, not the end.
+        tokio::select! {
+            () = subscription.serve(&outlet, self) => sleep(spread()).await,
+            () = over => {}
         }
-        sleep(spread()).await;
         let mut end = Parts::new();
         end.push(format!("{{\"resultType\":\"complete\",\"_meta\":{{\"{SUBSCRIPTION_ID}\":"));
         end.push(subscription.id.raw().clone());
@@ -165,20 +124,26 @@ impl Gateway {
         })?;
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
+        let members = Arc::clone(call.members());
+        let own = members.iter().filter(|shelf| shelf.is_private());
+        let listeners: Vec<Listener> = own.map(Shelf::listen).collect();
         let flags = self.tells(&call).await;
         let lists: Vec<Kind> =
             wanted.lists.iter().copied().filter(|kind| flags.lists.contains(kind)).collect();
         let wishes = self.wishes(&call, wanted, flags.updates).await?;
-        let wishes = self.confirmed(&call.endpoint, wishes).await;
+        let wishes = self.confirmed(&members, wishes).await;
         let mut subscription = Subscription {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
             topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
             id,
+            over: call.principal.time_left().map(|left| Instant::now() + left),
             caller: Caller {
                 endpoint: call.endpoint,
                 snapshot: call.snapshot,
                 principal: call.principal,
                 rights: call.rights,
+                members,
+                _listeners: listeners,
             },
             changes,
             drain: self.drain.clone(),
@@ -204,7 +169,7 @@ impl Gateway {
         };
         for uri in wanted.uris.into_iter().filter(|_| updates) {
             let Ok(shelf) = self.owner(call, &uri).await else { continue };
-            if shelf.server.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
+            if shelf.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
                 let givers = policy.givers(&shelf.server.name, Kind::Resources, &uri);
                 want(&shelf, Topic::Resource(uri.clone()), uri, givers);
             }
@@ -221,14 +186,34 @@ impl Gateway {
 
     /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
     /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
-    async fn confirmed(&self, endpoint: &Endpoint, wishes: Vec<Wanting>) -> Vec<Wanting> {
-        let up = endpoint.members.iter().filter(|shelf| shelf.server.known_peer().is_some());
+    async fn confirmed(&self, shelves: &[Arc<Shelf>], wishes: Vec<Wanting>) -> Vec<Wanting> {
+        let up = shelves.iter().filter(|shelf| shelf.known_peer().is_some());
         join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
         wishes.into_iter().filter(|want| want.wish.is_agreed()).collect()
     }
 }
 
+/// Returns at that time, or never.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => pending().await,
+    }
+}
+
 impl Subscription {
+    /// Tells what changes until the gateway drains.
+    async fn serve(&mut self, outlet: &Outlet, gateway: &Gateway) {
+        loop {
+            let due = self.tell(outlet, gateway).await;
+            tokio::select! {
+                () = self.drain.cancelled() => return,
+                changed = self.changes.changed() => if changed.is_err() { return },
+                () = until(due) => {}
+            }
+        }
+    }
+
     /// Takes what is there now as seen.
     fn look(&mut self, gateway: &Gateway) {
         for list in &mut self.lists {
@@ -312,13 +297,16 @@ impl Caller {
             if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
         if !self.rights.is_open() {
             let print = |kind: &Kind| {
-                let view = gateway.view_now(&self.snapshot, &self.endpoint, *kind);
+                let shelves = &self.members;
+                let frame =
+                    Frame { snapshot: &self.snapshot, endpoint: &self.endpoint, shelves, kind: *kind };
+                let view = gateway.view_now(&frame);
                 Some(self.endpoint.sheets.of(&view, *kind, &self.rights).print)
             };
             return kinds.iter().map(print).collect();
         }
-        let mut state = Vec::with_capacity(kinds.len() * self.endpoint.members.len() + 1);
-        for (kind, shelf) in kinds.iter().flat_map(|k| self.endpoint.members.iter().map(move |m| (*k, m))) {
+        let mut state = Vec::with_capacity(kinds.len() * self.members.len() + 1);
+        for (kind, shelf) in kinds.iter().flat_map(|k| self.members.iter().map(move |m| (*k, m))) {
             let known = shelf.known(kind);
             // An empty list looks like one that is not known yet.
             state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.id));

@@ -1,6 +1,6 @@
 //! The core: one [`Call`] in, one result or error out, notices on the way; knows only modern MCP.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod along;
+mod converse;
 mod digest;
 mod discover;
 pub mod error;
@@ -19,10 +20,13 @@ mod list;
 mod listen;
 pub mod names;
 mod pages;
+mod parked;
+mod questions;
 mod read;
 mod record;
 mod relay;
 mod resolve;
+mod resume;
 mod sheet;
 pub mod snapshot;
 mod state;
@@ -33,13 +37,13 @@ pub use error::GatewayError;
 pub use snapshot::{Endpoint, Snapshot};
 
 use crate::auth::Principal;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Shelf};
 use crate::config::Secret;
 use crate::outbound::Servers;
 use crate::policy::Rights;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Envelope;
-use crate::protocol::method::Method;
+use crate::protocol::method::{Kind, Method};
 use crate::protocol::version::Era;
 use crate::seal::Sealer;
 use crate::telemetry::Metrics;
@@ -65,12 +69,30 @@ pub struct Call {
     pub token: Option<Secret>,
     /// What that caller may do at this endpoint: [`Snapshot::rights`].
     pub rights: Rights,
+    /// What the endpoint's servers show that caller: found at the first look.
+    pub members: Members,
     /// The number of the HTTP request, as `X-Request-Id` tells it.
     pub request: u64,
     /// What the client said of itself.
     pub client: Client,
     /// When it arrived.
     pub arrived: Instant,
+}
+
+/// What servers show one caller, in the order of the endpoint's members: the same from a request's start to its end.
+#[derive(Debug, Default)]
+pub struct Members(OnceLock<Arc<[Arc<Shelf>]>>);
+
+impl Call {
+    /// What the endpoint's servers show this caller.
+    fn members(&self) -> &Arc<[Arc<Shelf>]> {
+        self.members.0.get_or_init(|| self.endpoint.shown(|| Arc::new(along::own_context(self))))
+    }
+
+    /// The servers, with whether this caller sees something of one of these kinds.
+    fn seen<'c>(&'c self, kinds: &'c [Kind]) -> impl Iterator<Item = (&'c Arc<Shelf>, bool)> {
+        self.endpoint.seen(self.members(), &self.rights, kinds)
+    }
 }
 
 /// What a client declared with this request.
@@ -143,6 +165,7 @@ pub struct Gateway {
     audit: Option<Audit>,
     streams: Arc<listen::Streams>,
     links: links::Links,
+    parked: Arc<parked::Parked>,
     drain: CancellationToken,
 }
 
@@ -155,6 +178,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         sealer: Sealer,
     ) -> Self {
+        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone()));
         Self {
             current: ArcSwap::from_pointee(snapshot),
             servers,
@@ -164,6 +188,7 @@ impl Gateway {
             audit: None,
             streams: Arc::default(),
             links: links::Links::default(),
+            parked,
             drain: CancellationToken::new(),
         }
     }
@@ -187,6 +212,18 @@ impl Gateway {
     /// Ends all streams of changes, with words, over a few seconds.
     pub fn drain(&self) {
         self.drain.cancel();
+    }
+
+    /// Returns once no call waits for its client's answers.
+    pub async fn unparked(&self) {
+        self.parked.idle().await;
+    }
+
+    /// Gives up all calls that wait for their clients' answers, and takes in none any more; returns once their servers
+    /// were told.
+    pub async fn give_up_parked(&self) {
+        self.parked.close();
+        self.parked.idle().await;
     }
 
     /// Serves one call: the bytes of its `result`, or the error. Dropping the future cancels the call at its

@@ -55,7 +55,7 @@ impl Gateway {
                 && config.resources.admits(uri)
                 && call.snapshot.decide_uri(&call.rights, shelf, uri) != Decision::Hidden
         };
-        for shelf in call.endpoint.members.iter().filter(enlisted) {
+        for shelf in call.members().iter().filter(enlisted) {
             match Box::pin(self.read_from(call, (shelf, uri), outlet, record)).await {
                 Err(GatewayError::UnknownResource(_)) => {}
                 Err(GatewayError::Relayed(error)) if error.code == code::INVALID_PARAMS => {}
@@ -81,7 +81,8 @@ impl Gateway {
         let bound = Bound { call, server: &server.config, name: uri, arguments: None };
         // Headers that go along may ask for another answer.
         let keep = !is_retry(call) && server.config.forward_headers.is_empty();
-        if let Some(kept) = shelf.reads.get(&call.principal.id, uri).filter(|_| keep) {
+        let (reads, reader) = shelf.reads(&call.principal.id);
+        if let Some(kept) = reads.get(&reader, uri).filter(|_| keep) {
             self.metrics.cache("reads", "hit");
             let hints = kept.hints.aged(kept.received.into_std(), Instant::now().into_std());
             let (sealer, tasks) = (&self.sealer, self.task_seal(call));
@@ -89,7 +90,7 @@ impl Gateway {
             return Ok(relay.result(&kept.body, kept.result, None)?.parts);
         }
         self.metrics.cache("reads", "miss");
-        let epoch = shelf.reads.epoch();
+        let epoch = reads.epoch();
         let mut request = self.request(call, Edits::new(), &bound)?;
         request.name = Request::name_value(uri);
         let keep = keep.then_some((&**shelf, epoch));
@@ -120,7 +121,7 @@ impl Gateway {
 
     /// The operator's globs, then what servers list, then their templates; nobody else is asked.
     async fn find_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
-        let all = &call.endpoint.members;
+        let all = call.members();
         let sees =
             |shelf: &&Arc<Shelf>| call.snapshot.decide_uri(&call.rights, shelf, uri) != Decision::Hidden;
         let seen: Vec<&Arc<Shelf>> = all.iter().filter(sees).collect();
@@ -153,7 +154,7 @@ impl Gateway {
             Method::Complete => self.reference_owner(call, uri).await,
             _ => self.owner(call, uri).await,
         };
-        let all = || call.endpoint.members.iter().collect::<Vec<_>>();
+        let all = || call.members().iter().collect::<Vec<_>>();
         match &found {
             Ok(shelf) => record.routed(&shelf.server.name, None),
             Err(_) if call.rights.is_open() => {}
@@ -223,7 +224,8 @@ pub(super) fn keep(call: &Call, errand: &Errand<'_>, mut kept: Kept) {
     if errand.server.config.credentials.is_per_user() {
         kept.hints.scope = Scope::Private;
     }
-    shelf.reads.keep(&call.principal.id, errand.native, epoch, kept);
+    let (reads, reader) = shelf.reads(&call.principal.id);
+    reads.keep(&reader, errand.native, epoch, kept);
 }
 
 /// The first template with a literal scheme and authority that the URI begins with.

@@ -55,6 +55,40 @@ struct Draft {
     grant: Option<usize>,
 }
 
+impl Gateway {
+    /// Records that somebody known was not let in, for want of these scopes. What was asked is not: nobody read it.
+    pub fn turned_away(&self, request: u64, endpoint: &Endpoint, principal: &Principal, scopes: &[String]) {
+        let Some(audit) = &self.audit else { return };
+        audit.write(Entry {
+            at: SystemTime::now(),
+            request,
+            caller: named(principal),
+            endpoint: endpoint.config.path.clone(),
+            method: "other",
+            server: None,
+            item: None,
+            native: None,
+            grant: None,
+            scopes: scopes.to_vec(),
+            outcome: Outcome::Denied,
+            took: Duration::ZERO,
+            request_bytes: 0,
+            result_bytes: None,
+            trace: None,
+        });
+    }
+}
+
+/// A caller as the audit log names it.
+fn named(principal: &Principal) -> Caller {
+    Caller {
+        principal: Arc::clone(&principal.id),
+        issuer: Arc::clone(&principal.issuer),
+        subject: Arc::clone(&principal.subject),
+        client: principal.client.clone(),
+    }
+}
+
 impl Record {
     pub(super) fn open(gateway: &Gateway, call: &Call) -> Self {
         let draft = |audit: &Audit| Draft {
@@ -163,19 +197,13 @@ impl Record {
         took: Duration,
         result_bytes: Option<usize>,
     ) {
-        let principal = &self.principal;
         let exposed = draft.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
         let native = self.route.as_ref().map(|route| route.native());
         let native = native.filter(|native| exposed.as_deref() != Some(*native)).map(str::to_owned);
         draft.audit.write(Entry {
             at: SystemTime::now(),
             request: draft.request,
-            caller: Caller {
-                principal: Arc::clone(&principal.id),
-                issuer: Arc::clone(&principal.issuer),
-                subject: Arc::clone(&principal.subject),
-                client: principal.client.clone(),
-            },
+            caller: named(&self.principal),
             endpoint: draft.endpoint.config.path.clone(),
             method: self.method.as_str(),
             server: self.server.clone(),

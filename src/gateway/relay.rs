@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use bytestring::ByteString;
 
-use super::invoke::outcome_of;
+use super::converse::outcome_of;
 use super::state::Bound;
 use super::tasks::{TaskSeal, declares, exposed_id};
 use super::{Call, GatewayError};
@@ -13,7 +13,7 @@ use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
 use crate::protocol::message::{self, Received, RpcError};
-use crate::protocol::meta::{SERVER_INFO, TASKS, level_rank};
+use crate::protocol::meta::{RELATED_TASK, SERVER_INFO, TASKS, level_rank};
 use crate::protocol::method::Method;
 use crate::protocol::object::{Object, ObjectError, Span, array, string};
 use crate::seal::Sealer;
@@ -166,7 +166,8 @@ impl Relay<'_> {
         Ok(Relayed { parts, outcome: outcome_of(asks, is_error), hints })
     }
 
-    /// Our `serverInfo` in place of the server's; foreign keys stay (M-22, M-23).
+    /// Our `serverInfo` in place of the server's; what ties it to a task of 2025-11-25 goes, foreign keys stay (M-22,
+    /// M-23, G-80).
     fn identify(
         &self,
         text: &str,
@@ -185,10 +186,19 @@ impl Relay<'_> {
             return Ok(());
         };
         match Object::parse(text, span) {
-            Ok(meta) => match meta.get(text, SERVER_INFO)? {
-                Some(theirs) => edits.replace(theirs, info.clone()),
-                None => edits.append(&meta, member()),
-            },
+            Ok(meta) => {
+                let task = meta.position(text, RELATED_TASK)?;
+                match meta.get(text, SERVER_INFO)? {
+                    // Nothing of it is left.
+                    None if task.is_some() && meta.members.len() == 1 => {
+                        edits.replace(span, format!("{{{}}}", member()));
+                        return Ok(());
+                    }
+                    Some(theirs) => edits.replace(theirs, info.clone()),
+                    None => edits.append(&meta, member()),
+                }
+                edits.remove(&meta, task.as_slice());
+            }
             Err(ObjectError::NotObject) => edits.replace(span, format!("{{{}}}", member())),
             Err(error) => return Err(error),
         }
@@ -217,8 +227,10 @@ impl Relay<'_> {
             let fallback = Hints { ttl: fallback.0, scope: fallback_scope(fallback.1) };
             Hints::read(ttl.map(|span| span.of(text)), scope_text.as_deref(), fallback, max_ttl)
         };
-        // Where grants decide, what one caller reads is not for the next (L-41); we keep it for those who may.
-        let told = if self.call.rights.is_open() { hints.scope } else { Scope::Private };
+        // Where grants decide, what one caller reads is not for the next (L-41); we keep it for those who may. What was
+        // read as one caller is that caller's, whatever the server says of others.
+        let alike = self.call.rights.is_open() && !server.credentials.is_per_user();
+        let told = if alike { hints.scope } else { Scope::Private };
         let values =
             [("ttlMs", ttl, hints.ttl_ms().to_string()), ("cacheScope", scope, json_string(told.as_str()))];
         for (key, span, value) in values {

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use super::record::Record;
 use super::snapshot::{Endpoint, Snapshot};
-use super::view::{self, Route, View};
+use super::view::{self, Frame, Route, View};
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::{Published, Shelf};
 use crate::outbound::{Failure, OutboundError};
@@ -40,32 +40,35 @@ impl Gateway {
 
     /// All an endpoint has, of what is known now; nobody is asked.
     pub(super) fn known_view(&self, call: &Call, kind: Kind) -> Arc<View> {
-        self.view_now(&call.snapshot, &call.endpoint, kind)
+        let shelves = call.members();
+        self.view_now(&Frame { snapshot: &call.snapshot, endpoint: &call.endpoint, shelves, kind })
     }
 
     /// The same, apart from a call.
-    pub(super) fn view_now(&self, snapshot: &Snapshot, endpoint: &Endpoint, kind: Kind) -> Arc<View> {
-        if let Some(view) = view::current(endpoint, kind) {
+    pub(super) fn view_now(&self, frame: &Frame<'_>) -> Arc<View> {
+        if let Some(view) = view::current(frame) {
             return view;
         }
         let known: Vec<Option<Arc<Published>>> =
-            endpoint.members.iter().map(|shelf| shelf.known(kind)).collect();
-        view::view(snapshot, endpoint, kind, &known, &self.metrics)
+            frame.shelves.iter().map(|shelf| shelf.known(frame.kind)).collect();
+        view::view(frame, &known, &self.metrics)
     }
 
-    /// All an endpoint has of a kind, whoever asks, and the servers that did not answer. Servers are asked.
+    /// All an endpoint has of a kind, whoever asks, and the servers that did not answer. Servers are asked; those that
+    /// show each caller his own show what the gateway gets to see in its own name.
     pub async fn everything(
         &self,
         snapshot: &Snapshot,
         endpoint: &Endpoint,
         kind: Kind,
     ) -> (Arc<View>, Vec<Arc<str>>) {
-        let found = join_all(endpoint.members.iter().map(|shelf| shelf.look_up(kind))).await;
+        let shelves = endpoint.service();
+        let found = join_all(shelves.iter().map(|shelf| shelf.look_up(kind))).await;
         let known: Vec<Option<Arc<Published>>> =
             found.iter().map(|found| found.published().map(Arc::clone)).collect();
-        let silent = endpoint.members.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let silent = shelves.iter().zip(&known).filter(|(_, known)| known.is_none());
         let missing = silent.map(|(shelf, _)| Arc::clone(&shelf.server.name)).collect();
-        (view::view(snapshot, endpoint, kind, &known, &self.metrics), missing)
+        (view::view(&Frame { snapshot, endpoint, shelves, kind }, &known, &self.metrics), missing)
     }
 
     /// Where an exposed name leads in the caller's view. A name not known yet makes the servers it could belong to
@@ -100,7 +103,7 @@ impl Gateway {
                 || name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with(separator.as_str()))
         };
         let mut missing = None;
-        let seen = call.endpoint.seen(&call.rights, std::slice::from_ref(&kind)).filter(|(_, sees)| *sees);
+        let seen = call.seen(std::slice::from_ref(&kind)).filter(|(_, sees)| *sees);
         for (shelf, _) in seen.filter(|(shelf, _)| could_own(shelf)) {
             match shelf.known(kind) {
                 Some(known) => {

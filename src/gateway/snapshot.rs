@@ -3,16 +3,16 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use moka::sync::Cache;
 
 use super::names::NameRules;
 use super::sheet::Sheets;
-use super::view::View;
+use super::view::Views;
 use crate::auth::Principal;
-use crate::catalogue::Shelf;
+use crate::catalogue::{Member, Shelf};
 use crate::config::{Config, Endpoint as EndpointConfig};
+use crate::outbound::Context;
 use crate::policy::{Caller, Decision, GrantSet, Policy, Rights};
 use crate::protocol::items::json_string;
 use crate::protocol::method::Kind;
@@ -42,9 +42,11 @@ pub struct Endpoint {
     /// Its configuration.
     pub config: EndpointConfig,
     /// Its servers, in file order.
-    pub members: Vec<Arc<Shelf>>,
-    /// The last view built of each kind. Replaced whole; building twice at once is harmless.
-    pub(super) views: [ArcSwapOption<View>; Kind::ALL.len()],
+    pub members: Vec<Arc<Member>>,
+    /// What the gateway itself is shown of each of them: where no server shows each caller his own, what all are.
+    service: Arc<[Arc<Shelf>]>,
+    /// The views built of them.
+    pub(super) views: Views,
     /// What of them callers with grants see.
     pub(super) sheets: Sheets,
     /// What callers may do here, by the place of their principals in memory.
@@ -54,21 +56,22 @@ pub struct Endpoint {
 }
 
 impl Snapshot {
-    /// A snapshot over the shelves of the same configuration.
-    pub fn new(config: Arc<Config>, shelves: &[Arc<Shelf>]) -> Self {
+    /// A snapshot over the catalogue of the same configuration.
+    pub fn new(config: Arc<Config>, catalogue: &[Arc<Member>]) -> Self {
         let policy = Policy::new(&config.grants);
         let givers =
-            |shelf: &Arc<Shelf>| Kind::ALL.map(|kind| policy.givers_of_any(&shelf.server.name, kind));
+            |member: &Arc<Member>| Kind::ALL.map(|kind| policy.givers_of_any(&member.server.name, kind));
         let endpoints = config.endpoints.iter().map(|endpoint| {
-            let chosen = |shelf: &&Arc<Shelf>| endpoint.servers.is_match(&shelf.server.name);
-            let members: Vec<Arc<Shelf>> = shelves.iter().filter(chosen).map(Arc::clone).collect();
+            let chosen = |member: &&Arc<Member>| endpoint.servers.is_match(&member.server.name);
+            let members: Vec<Arc<Member>> = catalogue.iter().filter(chosen).map(Arc::clone).collect();
             Arc::new(Endpoint {
                 config: endpoint.clone(),
                 givers: members.iter().map(givers).collect(),
+                service: members.iter().map(|member| Arc::clone(&member.service)).collect(),
+                views: Views::new(members.iter().any(|member| member.is_per_user())),
                 members,
                 sheets: Sheets::default(),
                 rights: Cache::builder().max_capacity(MOST_CALLERS).time_to_idle(IDLE).build(),
-                views: Default::default(),
             })
         });
         let endpoints = endpoints.collect();
@@ -123,21 +126,47 @@ impl Snapshot {
 }
 
 impl Endpoint {
-    /// Each server, with whether it is in a caller's view by something of one of these kinds.
+    /// What each server shows a caller, in the order of the members; `context` is asked for only where it matters.
+    pub(super) fn shown(&self, context: impl FnOnce() -> Arc<Context>) -> Arc<[Arc<Shelf>]> {
+        if self.members.iter().all(|member| !member.is_per_user()) {
+            return Arc::clone(&self.service);
+        }
+        let context = context();
+        self.members.iter().map(|member| member.shelf(|| Arc::clone(&context))).collect()
+    }
+
+    /// What each server shows the gateway itself.
+    pub(super) const fn service(&self) -> &Arc<[Arc<Shelf>]> {
+        &self.service
+    }
+
+    /// Each server as it is shown to a caller, with whether it is in the caller's view by something of one of these
+    /// kinds.
     pub(super) fn seen<'e>(
         &'e self,
+        shelves: &'e [Arc<Shelf>],
         rights: &'e Rights,
         kinds: &'e [Kind],
     ) -> impl Iterator<Item = (&'e Arc<Shelf>, bool)> {
+        shelves.iter().zip(self.sees(rights, kinds))
+    }
+
+    fn sees<'e>(&'e self, rights: &'e Rights, kinds: &'e [Kind]) -> impl Iterator<Item = bool> + 'e {
         let sees = |givers: &[GrantSet; Kind::ALL.len()]| {
             kinds.iter().any(|kind| rights.sees(&givers[*kind as usize]))
         };
-        self.members.iter().zip(&self.givers).map(move |(shelf, givers)| (shelf, sees(givers)))
+        self.givers.iter().map(sees)
+    }
+
+    /// Whether a caller is shown anything of these kinds that only he is shown.
+    pub(super) fn shows_own(&self, rights: &Rights, kinds: &[Kind]) -> bool {
+        let own = self.members.iter().map(|member| member.is_per_user());
+        own.zip(self.sees(rights, kinds)).any(|(own, sees)| own && sees)
     }
 
     /// Whether a caller has anything of one of these kinds here.
     pub(super) fn gives(&self, rights: &Rights, kinds: &[Kind]) -> bool {
-        rights.is_open() || self.seen(rights, kinds).any(|(_, sees)| sees)
+        rights.is_open() || self.sees(rights, kinds).any(|sees| sees)
     }
 }
 

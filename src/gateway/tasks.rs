@@ -7,12 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::invoke::{Errand, text_param};
 use super::record::Record;
-use super::snapshot::Endpoint;
 use super::state::Bound;
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::catalogue::Shelf;
 use crate::outbound::Request;
-use crate::policy::{Decision, Rights};
+use crate::policy::Decision;
 use crate::protocol::code;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::items::json_string;
@@ -68,7 +67,7 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
-        if !offers_tasks(&call.endpoint, &call.rights) {
+        if !offers_tasks(call) {
             return Err(GatewayError::UnknownMethod);
         }
         if !declares(&call.client.capabilities, TASKS) {
@@ -99,7 +98,7 @@ impl Gateway {
     /// The server of a task id of this caller, if it is part of this endpoint.
     pub(super) fn task_of(&self, call: &Call, token: &str) -> Option<(Arc<Shelf>, TaskId)> {
         let id = self.task_seal(call).open(token)?;
-        let shelf = call.endpoint.members.iter().find(|shelf| *shelf.server.name == *id.server)?;
+        let shelf = call.members().iter().find(|shelf| *shelf.server.name == *id.server)?;
         Some((Arc::clone(shelf), id))
     }
 
@@ -109,9 +108,9 @@ impl Gateway {
 }
 
 /// Whether some server of which this caller has tools offers tasks.
-pub(super) fn offers_tasks(endpoint: &Endpoint, rights: &Rights) -> bool {
-    let seen = endpoint.seen(rights, &[Kind::Tools]).filter(|(_, sees)| *sees);
-    let known: Vec<_> = seen.filter_map(|(shelf, _)| shelf.server.known_peer()).collect();
+pub(super) fn offers_tasks(call: &Call) -> bool {
+    let seen = call.seen(&[Kind::Tools]).filter(|(_, sees)| *sees);
+    let known: Vec<_> = seen.filter_map(|(shelf, _)| shelf.known_peer()).collect();
     known.into_iter().any(|peer| peer.offer.extension(TASKS).is_some())
 }
 

@@ -2,9 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use http::HeaderValue;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
 
 use super::names::{List, Naming, on_endpoint};
 use super::sheet::Sheet;
@@ -25,7 +29,7 @@ const MOST_TOLD: usize = 20;
 #[derive(Debug)]
 pub struct View {
     /// The snapshots it was built of, by member; `None`: nothing known.
-    pub(super) key: Arc<[Option<u64>]>,
+    pub(super) key: Ids,
     /// All items as bytes, in the order of `items`.
     pub(super) sheet: Arc<Sheet>,
     /// All items in order.
@@ -95,58 +99,107 @@ impl View {
     }
 }
 
-/// The last view built, where it is of what is known now: what a call needs, and nothing is allocated.
-pub fn current(endpoint: &Endpoint, kind: Kind) -> Option<Arc<View>> {
-    let of_now = |view: &View| {
-        let members = &endpoint.members;
-        view.key.len() == members.len()
-            && view.key.iter().zip(members).all(|(id, shelf)| *id == shelf.known_id(kind))
-    };
-    let view = endpoint.views[kind as usize].load();
-    view.as_ref().filter(|view| of_now(view)).map(Arc::clone)
+/// Of what a view is built: what an endpoint's servers show one caller, or all.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Whose rules name it.
+    pub snapshot: &'a Snapshot,
+    /// Where.
+    pub endpoint: &'a Endpoint,
+    /// What each server shows, in the order of the endpoint's members.
+    pub shelves: &'a [Arc<Shelf>],
+    /// Which list.
+    pub kind: Kind,
 }
 
-/// The view of these snapshots (one a member, in order): the last one built, where it is of the same.
-pub fn view(
-    snapshot: &Snapshot,
-    endpoint: &Endpoint,
-    kind: Kind,
-    known: &[Option<Arc<Published>>],
-    metrics: &Metrics,
-) -> Arc<View> {
-    let cached = &endpoint.views[kind as usize];
-    let same = |view: &Arc<View>| {
-        view.key.len() == known.len()
-            && view.key.iter().zip(known).all(|(id, known)| *id == known.as_ref().map(|k| k.id))
-    };
-    if let Some(view) = cached.load_full().filter(same) {
-        return view;
+/// Ids of snapshots, by member. Ids are given once, so what is known of one caller never stands for another's
+/// (design §5).
+type Ids = Arc<[Option<u64>]>;
+
+/// The views of one endpoint.
+#[derive(Debug)]
+pub(super) enum Views {
+    /// All callers see the same: the last one built of each kind. Replaced whole; building twice at once is harmless.
+    Same([ArcSwapOption<View>; Kind::ALL.len()]),
+    /// Some server shows each caller his own.
+    Own(Cache<(Kind, Ids), Arc<View>>),
+}
+
+/// Bytes of views kept where callers have their own, and how long for those who do not come back.
+const MOST_BYTES: u64 = 128 << 20;
+const IDLE: Duration = Duration::from_secs(10 * 60);
+
+impl Views {
+    /// None yet; `own`: callers have their own.
+    pub(super) fn new(own: bool) -> Self {
+        if !own {
+            return Self::Same(Default::default());
+        }
+        let weigh = |_: &(Kind, Ids), view: &Arc<View>| u32::try_from(view.size()).unwrap_or(u32::MAX);
+        let cache = Cache::builder().max_capacity(MOST_BYTES).weigher(weigh).time_to_idle(IDLE);
+        Self::Own(cache.eviction_policy(EvictionPolicy::lru()).build())
     }
-    let view = Arc::new(build(snapshot, endpoint, kind, known, metrics));
-    cached.store(Some(Arc::clone(&view)));
-    view
 }
 
-fn build(
-    snapshot: &Snapshot,
-    endpoint: &Endpoint,
-    kind: Kind,
-    known: &[Option<Arc<Published>>],
-    metrics: &Metrics,
-) -> View {
+impl View {
+    /// About how many bytes it holds.
+    fn size(&self) -> usize {
+        let items = self.items.len() * (size_of::<Route>() + size_of::<Places>() + 128);
+        self.sheet.array.len() + items + size_of::<Self>()
+    }
+
+    fn is_of(&self, ids: impl ExactSizeIterator<Item = Option<u64>>) -> bool {
+        self.key.len() == ids.len() && self.key.iter().zip(ids).all(|(of, id)| *of == id)
+    }
+}
+
+/// The view of what is known now, if there is one: what a call needs, and where all callers see the same nothing is
+/// allocated.
+pub fn current(frame: &Frame<'_>) -> Option<Arc<View>> {
+    let ids = frame.shelves.iter().map(|shelf| shelf.known_id(frame.kind));
+    match &frame.endpoint.views {
+        Views::Same(last) => {
+            let view = last[frame.kind as usize].load();
+            view.as_ref().filter(|view| view.is_of(ids)).map(Arc::clone)
+        }
+        Views::Own(kept) => kept.get(&(frame.kind, ids.collect())),
+    }
+}
+
+/// The view of these snapshots (one a member, in order).
+pub fn view(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics) -> Arc<View> {
+    let ids = known.iter().map(|known| known.as_ref().map(|known| known.id));
+    match &frame.endpoint.views {
+        Views::Same(last) => {
+            let last = &last[frame.kind as usize];
+            if let Some(view) = last.load_full().filter(|view| view.is_of(ids)) {
+                return view;
+            }
+            let view = Arc::new(build(frame, known, metrics));
+            last.store(Some(Arc::clone(&view)));
+            view
+        }
+        Views::Own(kept) => {
+            kept.get_with((frame.kind, ids.collect()), || Arc::new(build(frame, known, metrics)))
+        }
+    }
+}
+
+fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics) -> View {
+    let Frame { snapshot, endpoint, shelves, kind } = *frame;
     // Member positions of the lists, and the lists themselves.
     let listed: Vec<(usize, &Arc<Published>)> =
         known.iter().enumerate().filter_map(|(i, k)| Some((i, k.as_ref()?))).collect();
     let twins = endpoint.config.prefix && !snapshot.policy.is_open() && kind.capability() == "resources";
-    let naming = name(snapshot, endpoint, kind, &listed, twins);
+    let naming = name(frame, &listed, twins);
     if endpoint.config.prefix {
-        report(endpoint, kind, &listed, &naming, metrics);
+        report(frame, &listed, &naming, metrics);
     }
     let mut items = Vec::with_capacity(naming.named().len());
     let mut places: HashMap<Box<str>, Places> = HashMap::with_capacity(naming.named().len());
     for named in naming.named() {
         let (member, published) = listed[named.list];
-        let shelf = &endpoint.members[member];
+        let shelf = &shelves[member];
         let item = &published.items[named.item];
         let at = items.len();
         let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
@@ -185,31 +238,23 @@ fn shown(kind: Kind, route: &Route) -> Bytes {
         .map_or_else(|_| item.json.clone(), |parts| parts.to_bytes())
 }
 
-fn name(
-    snapshot: &Snapshot,
-    endpoint: &Endpoint,
-    kind: Kind,
-    listed: &[(usize, &Arc<Published>)],
-    twins: bool,
-) -> Naming {
+fn name(frame: &Frame<'_>, listed: &[(usize, &Arc<Published>)], twins: bool) -> Naming {
     let lists: Vec<List<'_>> = listed
         .iter()
         .map(|(member, published)| List { member: *member, natives: published.natives() })
         .collect();
-    let servers: Vec<&ServerConfig> = endpoint.members.iter().map(|shelf| &shelf.server.config).collect();
-    on_endpoint(&snapshot.rules, endpoint.config.prefix && !twins, kind, &servers, &lists)
+    let servers: Vec<&ServerConfig> = frame.shelves.iter().map(|shelf| &shelf.server.config).collect();
+    let prefix = frame.endpoint.config.prefix && !twins;
+    on_endpoint(&frame.snapshot.rules, prefix, frame.kind, &servers, &lists)
 }
 
-fn report(
-    endpoint: &Endpoint,
-    kind: Kind,
-    listed: &[(usize, &Arc<Published>)],
-    naming: &Naming,
-    metrics: &Metrics,
-) {
-    for (list, (member, published)) in listed.iter().enumerate() {
-        let server = &endpoint.members[*member].server.name;
-        if kind == Kind::Tools {
+/// Says what became of names. Not of what only one caller is shown: a gauge would jump from caller to caller, and a
+/// log would repeat itself for each.
+fn report(frame: &Frame<'_>, listed: &[(usize, &Arc<Published>)], naming: &Naming, metrics: &Metrics) {
+    let told = listed.iter().enumerate().filter(|(_, (member, _))| !frame.shelves[*member].is_private());
+    for (list, (member, published)) in told {
+        let server = &frame.shelves[*member].server.name;
+        if frame.kind == Kind::Tools {
             metrics.clashes(server, naming.clashes(list) + naming.duplicates(list));
         }
         for dropped in naming.dropped().iter().filter(|d| d.list == list).take(MOST_TOLD) {

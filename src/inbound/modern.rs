@@ -5,7 +5,7 @@ use http::HeaderMap;
 use super::endpoint::{Arrival, refuse};
 use super::error::Refusal;
 use super::{Door, Response};
-use crate::gateway::{Call, Client};
+use crate::gateway::{Call, Client, Members};
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};
 use crate::protocol::method::Method;
@@ -19,6 +19,7 @@ pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>>
         Ok((method, client)) => Ok(Call {
             method,
             client,
+            members: Members::default(),
             rights: arrival.snapshot.rights(&arrival.endpoint, &arrival.principal),
             request: arrival.request,
             endpoint: arrival.endpoint,

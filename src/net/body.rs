@@ -82,7 +82,14 @@ impl Pooled {
     }
 
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ClientError>>> {
-        let frame = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
+        let mut frame = Pin::new(&mut self.incoming).poll_frame(cx);
+        if frame.is_pending()
+            && let Some(Lease::H1(h1, _)) = &mut self.lease
+        {
+            h1.drive(cx);
+            frame = Pin::new(&mut self.incoming).poll_frame(cx);
+        }
+        let frame = ready!(frame);
         match frame {
             Some(Ok(frame)) => {
                 // With a known length the end shows here, one poll before `None`.

@@ -7,19 +7,16 @@ use std::time::Duration;
 use http::header::{ACCEPT_ENCODING, HOST, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{Request, Response, Uri, Version, request};
-use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::body::Body;
 use super::connect::{Dialer, Wire, bracketed};
 use super::error::{ClientError, Stage, chain};
-use super::gate::{Gate, Gated};
+use super::h1::H1;
 use super::h2;
-use super::lease::{Counted, DialPermit, Grant, H1, H2, Lease, Slot};
+use super::lease::{DialPermit, Grant, H2, Lease, Slot};
 use super::pool::{Dialect, Pool, Taken};
 use super::proxy::Proxy;
 use super::reach::Reach;
@@ -38,6 +35,8 @@ pub struct ClientOptions {
     pub proxy: Option<Url>,
     /// PEM file with the certificates to trust instead of the system's roots.
     pub ca_file: Option<PathBuf>,
+    /// Without `ca_file`: PEM file with certificates to trust besides the system's roots.
+    pub also_ca_file: Option<PathBuf>,
     /// Which addresses may be connected to, after resolving.
     pub reach: Reach,
     /// How long a connection is kept without a call.
@@ -57,6 +56,7 @@ impl ClientOptions {
             connect_timeout: Duration::from_secs(5),
             proxy: None,
             ca_file: None,
+            also_ca_file: None,
             reach: Reach::Any,
             idle_timeout: Duration::from_secs(60),
             max_connections: 256,
@@ -95,14 +95,14 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A `ca_file` that is missing or holds no certificate (named), a proxy that is not http, a URL without a host
+    /// A `ca_file` (either) that is missing or holds no certificate (named), a proxy that is not http, a URL without a host
     /// or of another scheme than http and https.
     pub fn new(options: ClientOptions, tasks: Tasks) -> Result<Self, ClientError> {
         let bad = |why: &str| ClientError::unsent(Stage::Connect, format!("the server's URL {why}"));
         let host = options.url.host().ok_or_else(|| bad("has no host"))?;
         let tls = match options.url.scheme() {
             "http" => None,
-            "https" => Some(Tls::new(&host, options.ca_file.as_deref())?),
+            "https" => Some(Tls::new(&host, options.ca_file.as_deref(), options.also_ca_file.as_deref())?),
             _ => return Err(bad("is neither http nor https")),
         };
         let name = host.to_string();
@@ -211,8 +211,8 @@ impl Client {
 
     async fn dial(&self, mut permit: DialPermit, deadline: Instant) -> Result<Connected, ClientError> {
         let dialed = match self.dialer.dial(deadline).await {
-            Ok(Wire::Plain(tcp)) => self.start_h1(tcp, permit.counted()).await.map(Dialed::H1),
-            Ok(Wire::Tls(tls)) => self.start_h1(tls, permit.counted()).await.map(Dialed::H1),
+            Ok(Wire::Plain(tcp)) => H1::plain(tcp, permit.counted()).await.map(Dialed::H1),
+            Ok(Wire::Tls(tls)) => H1::tls(tls, permit.counted()).await.map(Dialed::H1),
             Ok(Wire::TlsH2(tls)) => {
                 let started = h2::start(TokioIo::new(tls), self.h2_ping, &self.tasks, permit.counted());
                 self.dialer.within(deadline, Stage::Connect, started).await.map(Dialed::H2)
@@ -232,35 +232,8 @@ impl Client {
         }
     }
 
-    async fn start_h1<T>(&self, io: T, counted: Option<Counted>) -> Result<H1, ClientError>
-    where
-        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let started = http1::handshake(TokioIo::new(io)).await;
-        let (sender, connection) =
-            started.map_err(|error| ClientError::unsent(Stage::Connect, chain(&error)))?;
-        let (closer, closed) = oneshot::channel();
-        let gate = Gate::default();
-        let mut connection = Gated::new(connection, &gate);
-        self.tasks.spawn("http connection", async move {
-            let _counted = counted;
-            let ended = tokio::select! {
-                ended = &mut connection => ended,
-                polite = closed => match polite {
-                    // The sender is gone too, so hyper says goodbye and ends.
-                    Ok(()) => connection.await,
-                    Err(_) => Ok(()),
-                },
-            };
-            if let Err(error) = ended {
-                tracing::debug!(%error, "an HTTP/1.1 connection ended");
-            }
-        });
-        Ok(H1 { sender, closer, gate })
-    }
-
     async fn send_h1(&self, mut h1: H1, head: request::Parts, body: Parts) -> Result<Response<Body>, Failed> {
-        match h1.try_send(Request::from_parts(head, Body::from(body))).await {
+        match h1.send(Request::from_parts(head, Body::from(body))).await {
             Ok(answer) => {
                 let lease = Lease::H1(h1, Arc::clone(&self.pool));
                 Ok(answer.map(|incoming| Body::pooled(incoming, lease)))

@@ -86,7 +86,7 @@ impl Dialer {
         let mut addresses = self.within(deadline, Stage::Resolve, resolve(host, port)).await?;
         addresses.retain(|address| self.reach.allows(address.ip()));
         if addresses.is_empty() {
-            let message = format!("{host} is not on the public internet, and its address was not configured");
+            let message = format!("{host} is {}, and its address was not configured", self.reach.refusal());
             return Err(ClientError::unsent(Stage::Connect, message));
         }
         self.within(deadline, Stage::Connect, async {

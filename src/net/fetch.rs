@@ -1,5 +1,6 @@
 //! Small JSON documents from one address: GET or a posted form, within bounds of size and time, no redirects.
 
+use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -72,11 +73,26 @@ impl Remote {
     ///
     /// See [`Client::new`].
     pub fn new(url: &Url, reach: Reach, tasks: &Tasks) -> Result<Self, ClientError> {
+        Self::trusting(url, reach, None, tasks)
+    }
+
+    /// The same, trusting the certificates of `also` besides the system's roots.
+    ///
+    /// # Errors
+    ///
+    /// See [`Client::new`].
+    pub fn trusting(
+        url: &Url,
+        reach: Reach,
+        also: Option<&Path>,
+        tasks: &Tasks,
+    ) -> Result<Self, ClientError> {
         let text = &url[url::Position::BeforePath..url::Position::AfterQuery];
         let path = PathAndQuery::try_from(text)
             .map_err(|_| ClientError::unsent(Stage::Connect, "the path is not one that can be asked for"))?;
         let options = ClientOptions {
             reach,
+            also_ca_file: also.map(Path::to_path_buf),
             connect_timeout: PATIENCE / 2,
             idle_timeout: Duration::from_secs(15),
             max_connections: AT_ONCE,

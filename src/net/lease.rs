@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::{TrySendError, http1, http2};
-use tokio::sync::oneshot;
+use hyper::client::conn::{TrySendError, http2};
 use tokio::time::Instant;
 
 use super::body::Body;
 use super::error::ClientError;
 use super::gate::Gate;
+use super::h1::H1;
 use super::pool::{Dialect, Pool, Shared, State};
 
 /// Streams we open on one HTTP/2 connection at most, whatever the server allows: together with the window
@@ -21,28 +21,6 @@ pub(super) const MAX_STREAMS: usize = 128;
 
 /// An answer, or the reason and with it the request if that was not sent.
 type Sent = Result<Response<Incoming>, TrySendError<Request<Body>>>;
-
-/// An HTTP/1.1 connection that belongs to nobody else. Dropping it closes the socket.
-#[derive(Debug)]
-pub(super) struct H1 {
-    pub(super) sender: http1::SendRequest<Body>,
-    /// Its drop tells the task that drives the connection to stop at once; a message, to end it politely.
-    pub(super) closer: oneshot::Sender<()>,
-    pub(super) gate: Gate,
-}
-
-impl H1 {
-    /// Hands a request to the connection.
-    pub(super) fn try_send(&mut self, request: Request<Body>) -> impl Future<Output = Sent> + use<> {
-        let _held = self.gate.hold();
-        self.sender.try_send_request(request)
-    }
-
-    pub(super) fn retire(self) {
-        // A refused message means that the connection has ended already.
-        let _ = self.closer.send(());
-    }
-}
 
 /// An HTTP/2 connection that many calls share.
 #[derive(Debug)]

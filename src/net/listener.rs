@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
 
+use super::identity::Identity;
 use super::serve::{Server, refuse};
 use crate::tasks::Tasks;
 
@@ -37,6 +38,8 @@ pub struct ListenOptions {
     pub max_connections: usize,
     /// How often a silent HTTP/2 client is asked for a sign of life, and how long it may take for it.
     pub keep_alive: Duration,
+    /// TLS, where it is ours to end.
+    pub tls: Option<Arc<Identity>>,
     /// What is counted; clone it before to read it.
     pub stats: Arc<ListenStats>,
 }

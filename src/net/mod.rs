@@ -8,13 +8,16 @@ mod connect;
 mod error;
 pub mod fetch;
 mod gate;
+mod h1;
 mod h2;
+pub mod identity;
 mod lease;
 pub mod listener;
 pub mod oauth;
 mod pool;
 mod proxy;
 pub mod reach;
+pub mod resource;
 mod serve;
 mod tls;
 
@@ -23,6 +26,7 @@ pub use budget::Budget;
 pub use client::{Client, ClientOptions};
 pub use error::{ClientError, Stage};
 pub use fetch::{FetchError, Fetched, Remote};
+pub use identity::{Identity, IdentityError, IdentityFiles};
 pub use listener::{ListenOptions, ListenStats, Peer, serve};
 pub use reach::Reach;
 

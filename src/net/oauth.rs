@@ -1,10 +1,13 @@
 //! Metadata of authorization servers: where it is looked for, and whose word is taken.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 use url::Url;
 
 use super::fetch::{FetchError, Remote};
 use super::reach::Reach;
+use crate::config::auth::is_loopback_literal;
 use crate::tasks::Tasks;
 
 /// What an authorization server says of itself (RFC 8414), as far as it is used.
@@ -33,6 +36,11 @@ pub enum OauthError {
     /// The document speaks for another issuer.
     #[error("the metadata at {0} is that of another issuer, {1:?}")]
     Foreign(Url, String),
+    /// The document speaks for another resource.
+    #[error(
+        "the metadata at {0} are those of another resource, {1:?}; if that is the server's name, set `resource`"
+    )]
+    OtherResource(String, String),
     /// What the document names is no place to ask.
     #[error("{0} in the metadata of {1:?}: {2}")]
     Address(&'static str, String, &'static str),
@@ -67,11 +75,20 @@ pub struct AuthorizationServer {
     pub issuer: String,
     /// Whether the issuer itself was found in a document of others.
     pub discovered: bool,
+    /// Whether that document was of a server on this machine: then others on this machine may be named.
+    pub local: bool,
     /// `allow_insecure_http`: addresses in documents may be anything.
     pub unguarded: bool,
+    /// PEM file with certificates to trust besides the system's roots.
+    pub ca_file: Option<PathBuf>,
 }
 
 impl AuthorizationServer {
+    /// One that the operator wrote.
+    pub fn written(issuer: &str, unguarded: bool) -> Self {
+        Self { issuer: issuer.to_owned(), discovered: false, local: false, unguarded, ca_file: None }
+    }
+
     /// Fetches its metadata from the first place that has it.
     ///
     /// # Errors
@@ -82,7 +99,7 @@ impl AuthorizationServer {
         let mut why = String::new();
         for url in urls {
             let reach = if self.discovered { self.reach(&url, "issuer")? } else { Reach::Any };
-            let answer = match Remote::new(&url, reach, tasks) {
+            let answer = match Remote::trusting(&url, reach, self.ca_file.as_deref(), tasks) {
                 Ok(remote) => remote.get().await,
                 Err(error) => Err(FetchError::from(error)),
             };
@@ -94,7 +111,7 @@ impl AuthorizationServer {
                 }
             };
             if metadata.issuer != self.issuer {
-                return Err(OauthError::Foreign(url, metadata.issuer));
+                return Err(OauthError::Foreign(url, cut(&metadata.issuer)));
             }
             return Ok(metadata);
         }
@@ -109,7 +126,7 @@ impl AuthorizationServer {
     pub fn remote(&self, name: &'static str, address: &str, tasks: &Tasks) -> Result<Remote, OauthError> {
         let url = Url::parse(address).map_err(|_| self.bad(name, "is not a URL"))?;
         let reach = self.reach(&url, name)?;
-        Ok(Remote::new(&url, reach, tasks).map_err(FetchError::from)?)
+        Ok(Remote::trusting(&url, reach, self.ca_file.as_deref(), tasks).map_err(FetchError::from)?)
     }
 
     /// Anything goes where the operator trusts it: at the origin that the operator wrote, beside a server on
@@ -117,11 +134,7 @@ impl AuthorizationServer {
     fn reach(&self, url: &Url, name: &'static str) -> Result<Reach, OauthError> {
         let own = Url::parse(&self.issuer).map_err(|_| OauthError::Issuer(self.issuer.clone()))?;
         let trusted = !self.discovered && (own.origin() == url.origin() || is_loopback_literal(&own));
-        match url.scheme() {
-            "http" | "https" if self.unguarded || trusted => Ok(Reach::Any),
-            "https" => Ok(Reach::Public),
-            _ => Err(self.bad(name, "is not https")),
-        }
+        reach(url, self.unguarded || trusted, self.local).ok_or_else(|| self.bad(name, "is not https"))
     }
 
     fn bad(&self, name: &'static str, why: &'static str) -> OauthError {
@@ -129,8 +142,26 @@ impl AuthorizationServer {
     }
 }
 
-fn is_loopback_literal(url: &Url) -> bool {
-    crate::config::auth::is_loopback_literal(url)
+/// What may be connected to for an address in a document: anything if it is `trusted`; this machine if the
+/// document is `local` and the address says so; else https to public addresses.
+pub(super) fn reach(url: &Url, trusted: bool, local: bool) -> Option<Reach> {
+    match url.scheme() {
+        "http" | "https" if trusted => Some(Reach::Any),
+        "http" | "https" if local && names_loopback(url) => Some(Reach::Loopback),
+        "https" => Some(Reach::Public),
+        _ => None,
+    }
+}
+
+/// What somebody else's document says, for the log: not all of it.
+pub fn cut(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+/// Whether a URL says that it is on this machine, as a number or by name; whether it is, is seen when it is connected to.
+pub fn names_loopback(url: &Url) -> bool {
+    let named = |host: &str| host == "localhost" || host.ends_with(".localhost");
+    matches!(url.host(), Some(url::Host::Domain(host)) if named(host)) || is_loopback_literal(url)
 }
 
 #[cfg(test)]
@@ -168,7 +199,8 @@ mod tests {
     #[test]
     fn a_50_reach_of_named_addresses() {
         let reach = |issuer: &str, discovered, unguarded, url: &str| {
-            let server = AuthorizationServer { issuer: issuer.to_owned(), discovered, unguarded };
+            let server =
+                AuthorizationServer { discovered, ..AuthorizationServer::written(issuer, unguarded) };
             server.reach(&Url::parse(url).unwrap(), "jwks_uri").ok()
         };
         let written = "https://id.example/t";
@@ -182,5 +214,17 @@ mod tests {
         assert_eq!(reach("http://127.0.0.1:9", true, false, "https://127.0.0.1:9/keys"), Some(Reach::Public));
         assert_eq!(reach("http://127.0.0.1:9", true, false, "http://127.0.0.1:9/keys"), None);
         assert_eq!(reach(written, false, true, "file:///etc/passwd"), None);
+    }
+
+    /// Covers: A-50: documents of a server on this machine may name others there, by whatever name, and nobody inside.
+    #[test]
+    fn a_50_beside_a_server_on_this_machine() {
+        let reach = |url: &str| super::reach(&Url::parse(url).unwrap(), false, true);
+        for here in ["http://127.0.0.1:9/", "http://localhost:9/", "https://a.localhost/", "http://[::1]/"] {
+            assert_eq!(reach(here), Some(Reach::Loopback), "{here}");
+        }
+        assert_eq!(reach("https://10.0.0.1/"), Some(Reach::Public), "which it is not");
+        assert_eq!(reach("https://localhost.example/"), Some(Reach::Public));
+        assert_eq!(reach("http://id.example/"), None);
     }
 }

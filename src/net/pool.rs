@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::lease::{DialPermit, Grant, H1, H2, Slot};
+use super::h1::H1;
+use super::lease::{DialPermit, Grant, H2, Slot};
 use crate::tasks::Tasks;
 
-/// How long a connection may take from the end of its answer until it can take another request.
-const SETTLE: Duration = Duration::from_secs(5);
+/// How often idle connections are looked at: whether the server has closed them shows only then.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// What was learnt from the last connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,8 +118,16 @@ impl Pool {
     /// A connection, the right to open one, or a place in the queue. `fresh`: an idle connection has just been
     /// found dead, so the others are no safe choice either.
     pub(super) fn take(self: &Arc<Self>, fresh: bool) -> Taken {
+        let mut dead = Vec::new();
+        let taken = self.look(fresh, &mut dead);
+        // Only now: a connection that ends takes the lock, and makes room for who waits.
+        drop(dead);
+        taken
+    }
+
+    fn look(self: &Arc<Self>, fresh: bool, dead: &mut Vec<H1>) -> Taken {
         let mut state = self.lock();
-        if !fresh && let Some(h1) = self.pop_idle(&mut state) {
+        if !fresh && let Some(h1) = self.pop_idle(&mut state, dead) {
             return Taken::Now(Grant::H1(h1));
         }
         if let Some(slot) = self.free_slot(&mut state) {
@@ -128,8 +137,8 @@ impl Pool {
             return Taken::Now(Grant::Dial(DialPermit::new(self, &mut state)));
         }
         if fresh && state.open >= self.max_connections && !state.idle.is_empty() {
-            // Makes room; the place is granted when the connection's task has ended.
-            state.idle.remove(0).h1.retire();
+            // Makes room for this one.
+            dead.push(state.idle.remove(0).h1);
         }
         state.waiters.retain(|waiter| !waiter.is_closed());
         let (sender, receiver) = oneshot::channel();
@@ -139,12 +148,12 @@ impl Pool {
 
     /// Takes a connection back, or lets one that is not ready yet settle first.
     pub(super) fn give_back(self: Arc<Self>, mut h1: H1) {
-        if h1.sender.is_ready() {
+        if h1.is_ready() {
             self.put(h1);
-        } else if !h1.sender.is_closed() {
+        } else if !h1.is_closed() {
             let pool = Arc::clone(&self);
             self.tasks.spawn("http connection settling", async move {
-                if let Ok(Ok(())) = timeout(SETTLE, h1.sender.ready()).await {
+                if let Some(h1) = h1.settled().await {
                     pool.put(h1);
                 }
             });
@@ -216,22 +225,14 @@ impl Pool {
         unused
     }
 
-    fn pop_idle(&self, state: &mut State) -> Option<H1> {
-        let idle = state.idle.pop()?;
-        if idle.since.elapsed() >= self.idle_timeout {
-            // The youngest is too old, so all are.
-            idle.h1.retire();
-            state.idle.drain(..).for_each(|idle| idle.h1.retire());
-            return None;
-        }
-        if idle.h1.sender.is_ready() {
-            return Some(idle.h1);
-        }
-        // The server closed it. Others may have been closed too; those that are not can still be used.
-        while let Some(idle) = state.idle.pop() {
-            if idle.h1.sender.is_ready() && idle.since.elapsed() < self.idle_timeout {
+    /// The connection that was used last, if it is young and the server has not closed it; what is found dead on the
+    /// way is to be dropped without the lock.
+    fn pop_idle(&self, state: &mut State, dead: &mut Vec<H1>) -> Option<H1> {
+        while let Some(mut idle) = state.idle.pop() {
+            if idle.since.elapsed() < self.idle_timeout && idle.h1.is_ready() {
                 return Some(idle.h1);
             }
+            dead.push(idle.h1);
         }
         None
     }
@@ -250,7 +251,7 @@ impl Pool {
         drop(state);
         let (pool, idle_timeout, gone) = (Arc::downgrade(self), self.idle_timeout, self.gone.clone());
         self.tasks.spawn("http idle reaper", async move {
-            let mut wait = idle_timeout;
+            let mut wait = idle_timeout.min(LOOK);
             while gone.run_until_cancelled(sleep(wait)).await.is_some() {
                 let Some(next) = pool.upgrade().and_then(|pool| pool.evict()) else { return };
                 wait = next;
@@ -258,20 +259,23 @@ impl Pool {
         });
     }
 
-    /// Ends connections that were idle for too long; returns when to look again.
+    /// Ends connections that were idle for too long or that the server has closed; returns when to look again.
     fn evict(&self) -> Option<Duration> {
         let mut state = self.lock();
         let now = Instant::now();
         let left = |since: Instant| (since + self.idle_timeout).saturating_duration_since(now);
-        let old = state.idle.iter().take_while(|idle| left(idle.since).is_zero()).count();
-        state.idle.drain(..old).for_each(|idle| idle.h1.retire());
+        let gone = |idle: &mut Idle| left(idle.since).is_zero() || !idle.h1.is_ready();
+        let old: Vec<Idle> = state.idle.extract_if(.., gone).collect();
         let is_idle = |entry: &Shared| entry.h2.active.load(Ordering::Relaxed) == 0;
         // Dropping the last sender makes hyper end the connection.
         state.h2.retain(|entry| !(is_idle(entry) && left(entry.idle_since).is_zero()));
         let oldest = state.idle.first().map(|idle| idle.since);
         let shared = state.h2.iter().filter(|entry| is_idle(entry)).map(|entry| entry.idle_since).min();
-        let next = oldest.into_iter().chain(shared).min().map(left);
+        let next = oldest.into_iter().chain(shared).min().map(|since| left(since).min(LOOK));
         state.reaping = next.is_some();
+        drop(state);
+        // Only now: a connection that ends takes the lock.
+        drop(old);
         next
     }
 
@@ -284,7 +288,6 @@ impl Pool {
 impl State {
     /// Drops what can serve no call any more.
     pub(super) fn forget_closed(&mut self) {
-        self.idle.retain(|idle| !idle.h1.sender.is_closed());
         self.h2.retain(|entry| !entry.h2.is_closed());
     }
 

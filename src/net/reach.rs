@@ -10,6 +10,8 @@ pub enum Reach {
     Any,
     /// Public addresses only, whatever a name resolves to: the address was found in a document.
     Public,
+    /// This machine only, whatever a name resolves to: found in a document of a server on this machine.
+    Loopback,
 }
 
 impl Reach {
@@ -18,6 +20,17 @@ impl Reach {
         match self {
             Self::Any => true,
             Self::Public => is_public(ip),
+            Self::Loopback => ip.to_canonical().is_loopback(),
+        }
+    }
+}
+
+impl Reach {
+    /// What is wrong with an address that is not allowed.
+    pub(super) const fn refusal(self) -> &'static str {
+        match self {
+            Self::Any | Self::Public => "not on the public internet",
+            Self::Loopback => "not on this machine",
         }
     }
 }
@@ -120,6 +133,18 @@ mod tests {
             let ip = inside.parse().unwrap();
             assert!(!Reach::Public.allows(ip), "{inside}");
             assert!(Reach::Any.allows(ip), "{inside}");
+        }
+    }
+
+    /// Covers: A-50: beside a server on this machine, this machine.
+    #[test]
+    fn a_50_loopback_is_no_other_machine() {
+        for here in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
+            assert!(Reach::Loopback.allows(here.parse().unwrap()), "{here}");
+        }
+        for there in ["0.0.0.0", "::", "10.0.0.1", "169.254.169.254", "8.8.8.8", "fe80::1", "::ffff:10.0.0.1"]
+        {
+            assert!(!Reach::Loopback.allows(there.parse().unwrap()), "{there}");
         }
     }
 }

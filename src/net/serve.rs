@@ -83,14 +83,30 @@ where
             tracing::debug!(%error, "TCP_NODELAY refused");
         }
         let limit = self.options.header_timeout;
-        let h2 = tokio::select! {
-            first = timeout(limit, speaks_h2(&stream)) => match first {
-                Ok(Ok(h2)) => h2,
-                Ok(Err(_)) | Err(_) => return,
-            },
-            // Nothing was asked yet, nothing is lost.
-            () = self.drain.cancelled() => return,
-        };
+        // Nothing was asked before it is known how the client speaks, so nothing is lost by a drain.
+        match &self.options.tls {
+            None => {
+                let hello = timeout(limit, speaks_h2(&stream));
+                if let Some(Ok(Ok(h2))) = self.drain.run_until_cancelled(hello).await {
+                    self.speak(stream, h2, peer, accepted).await;
+                }
+            }
+            Some(identity) => {
+                // Boxed: a handshake's future is large and soon over.
+                let hello = Box::pin(timeout(limit, identity.accept(stream)));
+                match self.drain.run_until_cancelled(hello).await {
+                    Some(Ok(Ok((stream, h2)))) => self.speak(stream, h2, peer, accepted).await,
+                    Some(Ok(Err(error))) => tracing::debug!(%peer, %error, "no TLS"),
+                    Some(Err(_)) | None => {}
+                }
+            }
+        }
+    }
+
+    async fn speak<T>(&self, stream: T, h2: bool, peer: SocketAddr, accepted: Instant)
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let activity = Arc::new(Activity::new(h2));
         let io = TokioIo::new(Watched { stream, activity: Arc::clone(&activity) });
         let answer = {
@@ -175,12 +191,12 @@ impl<B: HttpBody + Unpin> HttpBody for Counted<B> {
 }
 
 /// A socket that notes when bytes come.
-struct Watched {
-    stream: TcpStream,
+struct Watched<T> {
+    stream: T,
     activity: Arc<Activity>,
 }
 
-impl AsyncRead for Watched {
+impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -195,7 +211,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -250,7 +266,7 @@ pub(super) async fn refuse(mut stream: TcpStream) {
 }
 
 /// Says goodbye and reads what the client still sends, for a moment.
-async fn linger(mut stream: TcpStream) {
+async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let rest = async {
         // Failing means that the client has closed already.
         let mut left = if stream.shutdown().await.is_ok() { LINGER_BYTES } else { 0 };

@@ -21,17 +21,22 @@ pub(super) struct Tls {
 }
 
 impl Tls {
-    /// Trusts the certificates of `ca_file` only (F-076), or the system's roots.
-    pub(super) fn new(host: &url::Host<&str>, ca_file: Option<&Path>) -> Result<Self, ClientError> {
+    /// Trusts the certificates of `ca_file` only (F-076), or the system's roots and those of `also`.
+    pub(super) fn new(
+        host: &url::Host<&str>,
+        ca_file: Option<&Path>,
+        also: Option<&Path>,
+    ) -> Result<Self, ClientError> {
         let name = match host {
             url::Host::Domain(name) => ServerName::try_from((*name).to_owned())
                 .map_err(|_| tls_error(format!("{name} is not a host name")))?,
             url::Host::Ipv4(ip) => ServerName::from(std::net::IpAddr::from(*ip)),
             url::Host::Ipv6(ip) => ServerName::from(std::net::IpAddr::from(*ip)),
         };
-        let config = match ca_file {
-            Some(path) => Ok(client_config(Arc::new(roots_of(path)?))?),
-            None => system_roots().and_then(client_config),
+        let config = match (ca_file, also) {
+            (Some(path), _) => Ok(client_config(Arc::new(roots_of(path)?))?),
+            (None, Some(path)) => Ok(client_config(Arc::new(with_system_roots(roots_of(path)?)))?),
+            (None, None) => system_roots().and_then(client_config),
         };
         Ok(Self { config, name })
     }
@@ -75,6 +80,14 @@ fn roots_of(path: &Path) -> Result<RootCertStore, ClientError> {
         return Err(bad("no certificate in it".to_owned()));
     }
     Ok(roots)
+}
+
+/// These roots and the system's, if it has any.
+fn with_system_roots(mut roots: RootCertStore) -> RootCertStore {
+    if let Ok(system) = system_roots() {
+        roots.extend(system.roots.iter().cloned());
+    }
+    roots
 }
 
 /// The system's roots, read once per process: they are the same for every server and take a while.

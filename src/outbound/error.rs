@@ -39,8 +39,8 @@ pub enum Failure {
     /// The answer exceeds `max_result`.
     #[error("the answer exceeds {0} bytes")]
     TooLarge(usize),
-    /// A line of a process's output exceeds `max_result`; the process was stopped.
-    #[error("the process wrote too long a line and was stopped")]
+    /// A message on a shared connection exceeds `max_result`; the process was stopped, the stream closed.
+    #[error("a message was too long, and the connection was given up")]
     Overflow,
     /// The process holds too many bytes (`max_buffered`).
     #[error("too much data is being buffered")]
@@ -63,6 +63,11 @@ impl OutboundError {
     /// An error of this server.
     pub const fn new(server: Arc<str>, failure: Failure, sent: bool) -> Self {
         Self { server, failure, sent }
+    }
+
+    /// Whether what was presented to the server is not taken, or there is nothing to present.
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self.failure, Failure::Credentials(_) | Failure::NoToken(_))
     }
 
     /// Whether the server looks dead rather than wrong.

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use tokio::sync::broadcast;
 use tokio::time::{Instant, timeout};
 
+use super::context::Context;
 use super::error::{Failure, OutboundError};
-use super::link::stdio::{Connection, Inbox};
+use super::link::{Connection, Inbox};
+use super::place::{Place, Transport};
 use super::request::Request;
-use super::server::{Peer, Server, Transport};
+use super::server::{Peer, Server};
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::protocol::items::json_string;
@@ -55,6 +58,7 @@ pub enum NoListen {
 #[derive(Debug)]
 pub struct Listen {
     server: Arc<Server>,
+    place: Arc<Place>,
     peer: Arc<Peer>,
     source: Source,
     /// What the server agreed to tell about.
@@ -76,7 +80,7 @@ pub struct Agreed {
 pub(super) enum Source {
     /// The body of an HTTP answer. Modern: the id every message is tagged with.
     Stream(Box<Wire>, Option<u64>),
-    /// A child's output. Modern: our listen request, whose answer is the end.
+    /// A child's output, or a stream of the 2024-11-05 transport. Modern: our listen request, whose answer is the end.
     Child(broadcast::Receiver<Arc<Received>>, Connection, Option<(u64, Inbox)>),
 }
 
@@ -86,22 +90,26 @@ const DEAF: Duration = Duration::from_secs(300);
 pub(super) const ACK: Duration = Duration::from_secs(10);
 
 impl Server {
-    /// Opens the stream of what the server says outside of calls.
-    pub async fn listen(self: &Arc<Self>, filter: &Filter) -> Result<Listen, NoListen> {
-        let peer = self.peer().await.map_err(NoListen::Failed)?;
-        let opened = match (&peer.era, &self.transport, &peer.connection) {
-            (Era::Modern, ..) => self.listen_modern(&peer, filter).await,
-            (Era::Legacy, Transport::Http(link), _) => self.listen_get(&peer, link).await,
-            (Era::Legacy, Transport::Stdio(_), Some(connection)) => {
-                Ok((Source::Child(self.overheard(), connection.clone(), None), Agreed::default()))
+    /// Opens the stream of what the server says to a context outside of calls.
+    pub async fn listen(
+        self: &Arc<Self>,
+        context: Option<&Context>,
+        filter: &Filter,
+    ) -> Result<Listen, NoListen> {
+        let (place, peer) = self.ready(context).await.map_err(NoListen::Failed)?;
+        let opened = match (&peer.era, &peer.connection, &place.transport) {
+            (Era::Modern, ..) => self.listen_modern(&place, &peer, filter).await,
+            (Era::Legacy, Some(connection), _) => {
+                Ok((Source::Child(place.overheard.subscribe(), connection.clone(), None), Agreed::default()))
             }
-            (Era::Legacy, Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
+            (Era::Legacy, None, Transport::Http(link)) => self.listen_get(&place, &peer, link).await,
+            (Era::Legacy, None, Transport::Stdio(_)) => Err(self.no_listen(Failure::Exited)),
         };
         let (source, mut agreed) = opened?;
         if peer.era == Era::Legacy {
-            agreed.uris = self.subscribe(&peer, &filter.uris).await;
+            agreed.uris = self.subscribe((&place, &peer), &filter.uris).await;
         }
-        Ok(Listen { server: Arc::clone(self), peer, source, agreed, retry: None })
+        Ok(Listen { server: Arc::clone(self), place, peer, source, agreed, retry: None })
     }
 
     pub(super) fn no_listen(&self, failure: Failure) -> NoListen {
@@ -110,6 +118,7 @@ impl Server {
 
     async fn listen_modern(
         self: &Arc<Self>,
+        place: &Arc<Place>,
         peer: &Arc<Peer>,
         filter: &Filter,
     ) -> Result<(Source, Agreed), NoListen> {
@@ -132,22 +141,22 @@ impl Server {
         let id = self.next_id();
         let body = modern::body(&request, id, &peer.version, &self.client_info);
         let opened = timeout(ACK, async {
-            match (&self.transport, &peer.connection) {
+            match (&place.transport, &peer.connection) {
                 (Transport::Http(link), _) => {
                     let headers = modern::headers(&request, &peer.version);
-                    let answer = link.post(headers, body).await.map_err(|(f, _)| self.no_listen(f))?;
+                    let caller = place.on_behalf();
+                    let answer = link.post_for(caller.as_deref(), headers, body).await;
+                    let answer = answer.map_err(|(failure, _)| self.no_listen(failure))?;
                     let mut wire = Wire::http(answer);
                     let agreed = self.acknowledged(&mut wire, id).await?;
                     Ok((Source::Stream(Box::new(wire), Some(id)), agreed))
                 }
                 (Transport::Stdio(_), Some(connection)) => {
-                    let mut overheard = self.overheard();
-                    let inbox = connection.open(id);
-                    let sent = connection.send(&body).await;
-                    sent.map_err(|_| self.no_listen(Failure::Exited))?;
-                    let mut wire = Wire::Stdio(inbox);
+                    let mut overheard = place.overheard.subscribe();
+                    let put = connection.request(id, HeaderMap::new(), &body).await;
+                    let mut wire = Wire::put(put.map_err(|(failure, _)| self.no_listen(failure))?);
                     let agreed = self.acknowledged_child(&mut wire, &mut overheard, id).await?;
-                    let Wire::Stdio(inbox) = wire else { return Err(NoListen::NotOffered) };
+                    let Wire::Inbox(inbox) = wire else { return Err(NoListen::NotOffered) };
                     Ok((Source::Child(overheard, connection.clone(), Some((id, inbox))), agreed))
                 }
                 (Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
@@ -221,7 +230,7 @@ impl Listen {
     /// Legacy: begins or ends one subscription. True when the server agreed.
     pub async fn subscribe(&self, uri: &str, begin: bool) -> bool {
         let method = if begin { "resources/subscribe" } else { "resources/unsubscribe" };
-        self.server.tell_subscription(&self.peer, method, uri).await
+        self.server.tell_subscription((&self.place, &self.peer), method, uri).await
     }
 
     /// The next notice; an error is the end of the stream, also a graceful one. Cancel-safe.
@@ -244,10 +253,13 @@ impl Listen {
                 ReceivedKind::Result { .. } | ReceivedKind::Error { .. } => {
                     return Err(server.error(Failure::Unavailable("the stream was ended".to_owned()), true));
                 }
-                ReceivedKind::Request { id, method, .. } if self.peer.era == Era::Legacy => {
+                ReceivedKind::Request { .. } if self.peer.era == Era::Legacy => {
                     // A child's requests are answered where all its output is read.
-                    if matches!(self.source, Source::Stream(..)) {
-                        self.server.post_later(&self.peer, "answer", legacy::answer(method, id));
+                    if matches!(self.source, Source::Stream(..))
+                        && let Some((id, method)) = self.peer.running.ask(message)
+                    {
+                        let answer = legacy::answer(&method, &id);
+                        self.server.post_later((&self.place, &self.peer), "answer", answer);
                     }
                 }
                 ReceivedKind::Notification { method, params } => {
@@ -298,7 +310,7 @@ impl Drop for Listen {
     fn drop(&mut self) {
         // A stream of its own ends by being closed; on a child's output it must be said (S-08).
         if let Source::Child(_, _, Some((id, _))) = &self.source {
-            self.server.post_later(&self.peer, "cancel", legacy::cancelled(*id));
+            self.server.post_later((&self.place, &self.peer), "cancel", legacy::cancelled(*id));
         }
     }
 }
@@ -306,11 +318,9 @@ impl Drop for Listen {
 /// The next message of a stream; `None` after a silence in which comments came.
 async fn hear(wire: &mut Wire, retry: &mut Option<Duration>) -> Option<Result<Received, Failure>> {
     let next = timeout(DEAF, wire.next()).await;
-    if let Wire::Http(answer, _) = wire {
-        *retry = answer.retry.or(*retry);
-        if next.is_err() && answer.heard + DEAF > Instant::now() {
-            return None;
-        }
+    *retry = wire.retry().or(*retry);
+    if next.is_err() && wire.heard().is_some_and(|heard| heard + DEAF > Instant::now()) {
+        return None;
     }
     Some(next.unwrap_or(Err(Failure::Timeout(DEAF))))
 }
@@ -331,7 +341,7 @@ async fn overhear(
         biased;
         heard = overheard.recv() => heard.ok(),
         answer = ended => answer,
-        _ = connection.closed() => None,
+        () = connection.closed() => None,
     }
 }
 

@@ -6,23 +6,32 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+mod answering;
 mod attend;
+pub mod context;
 pub mod credentials;
 pub mod error;
 pub mod exchange;
+pub mod keep;
 pub mod legacy;
 pub mod link;
 pub mod listen;
 pub mod modern;
 pub mod offer;
+pub mod place;
+pub mod places;
+mod pool;
 pub mod probe;
 pub mod request;
+mod resume;
+pub mod running;
 pub mod server;
 pub mod wire;
 
+pub use context::{Asks, Context};
 pub use credentials::OnBehalf;
 pub use error::{Failure, OutboundError};
-pub use exchange::{Exchange, Message};
+pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
@@ -33,10 +42,14 @@ use crate::net::client::{Client, ClientOptions};
 use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use credentials::Credential;
-use link::http::HttpLink;
-use link::stdio::{StdioLink, StdioOptions};
-use server::{Shared, Transport};
+use credentials::{Credential, Towards};
+use link::http::{Clients, HttpLink};
+use link::stdio::StdioOptions;
+use places::Origin;
+use server::Shared;
+
+/// Streams of one server at once: as many as it can have contexts, and then some.
+const MOST_STREAMS: usize = 20_000;
 
 /// Every configured server, in file order.
 #[derive(Debug)]
@@ -80,9 +93,19 @@ impl Servers {
         Ok(list)
     }
 
+    /// The spawner of what runs for calls beyond their requests.
+    pub const fn tasks(&self) -> &Tasks {
+        &self.shared.tasks
+    }
+
     /// The servers now, in file order.
     pub fn all(&self) -> Arc<Vec<Arc<Server>>> {
         self.list.load_full()
+    }
+
+    /// A client's session ended: what servers keep for it ends as well (G-24).
+    pub fn end_session(&self, session: &str) {
+        self.list.load().iter().for_each(|server| server.end_session(session));
     }
 
     /// Ends every session and process.
@@ -93,7 +116,7 @@ impl Servers {
 
     fn build(&self, server: &ServerConfig, config: &Config) -> Result<Server, OutboundError> {
         let failed = |failure| OutboundError::new(server.name.as_str().into(), failure, false);
-        let transport = match &server.target {
+        let origin = match &server.target {
             Target::Http { url, proxy, ca_file } => {
                 let options = ClientOptions {
                     reach: crate::net::Reach::Any,
@@ -101,27 +124,35 @@ impl Servers {
                     connect_timeout: server.connect_timeout,
                     proxy: proxy.clone(),
                     ca_file: ca_file.clone(),
+                    also_ca_file: None,
                     idle_timeout: Duration::from_secs(60),
-                    // Beyond the permits: lists, cancels and streams.
+                    // Beyond the permits: lists and cancels.
                     max_connections: server.max_concurrency + 16,
                     h2_ping: Duration::from_secs(10),
                 };
-                let client = Client::new(options, self.shared.tasks.clone())
-                    .map_err(|e| failed(Failure::Unavailable(e.to_string())))?;
+                let client = |options| {
+                    let client = Client::new(options, self.shared.tasks.clone());
+                    client.map_err(|e| failed(Failure::Unavailable(e.to_string())))
+                };
+                let clients = Clients {
+                    streams: client(ClientOptions { max_connections: MOST_STREAMS, ..options.clone() })?,
+                    calls: client(options)?,
+                };
                 let name = Arc::from(server.name.as_str());
-                let credential = Credential::new(&name, url, &server.credentials, &self.shared.tasks);
+                let towards = Towards { server: &name, url, ca_file: ca_file.as_deref() };
+                let credential = Credential::new(&towards, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
-                let link = HttpLink::new(client, url, credential, budget, server.max_result);
-                Transport::Http(Box::new(link.map_err(failed)?))
+                let link = HttpLink::new(clients, url, credential, budget, server.max_result);
+                Origin::Http(Arc::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {
                     state_dir: config.gateway.state_dir.clone(),
                     ..StdioOptions::new(server.name.clone(), server.max_result)
                 };
-                Transport::Stdio(StdioLink::new(command.clone(), options, self.shared.tasks.clone()))
+                Origin::Stdio(Box::new(command.clone()), options)
             }
         };
-        Ok(Server::new(server.clone(), transport, &self.shared))
+        Ok(Server::new(server.clone(), origin, &self.shared))
     }
 }

@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::HeaderMap;
 
 use super::error::{Failure, OutboundError};
-use super::link::stdio::Connection;
+use super::link::Connection;
+use super::link::http::HttpLink;
+use super::link::sse::Stream;
 use super::offer::Offer;
+use super::place::{Place, Transport};
 use super::request::Request;
-use super::server::{Peer, Server, Transport};
+use super::server::{Peer, Server};
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config::Protocol;
@@ -28,15 +31,15 @@ enum Verdict {
 }
 
 /// Finds out how to speak to `server` and gets ready to: the first contact, and each one after a loss.
-pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
-    let connection = match &server.transport {
+pub async fn establish(server: &Arc<Server>, place: &Place) -> Result<Peer, OutboundError> {
+    let connection = match &place.transport {
         Transport::Http(_) => None,
         Transport::Stdio(link) => {
             let failed = |e| server.error(Failure::Unavailable(format!("{e}")), false);
-            Some(link.connect().await.map_err(failed)?)
+            Some(Connection::Child(link.connect().await.map_err(failed)?))
         }
     };
-    let peer = agree(server, connection.clone()).await;
+    let peer = agree(server, place, connection.clone()).await;
     if let (Err(_), Some(connection)) = (&peer, connection) {
         // A process that will not shake hands is not kept (F-038).
         connection.abandon();
@@ -44,23 +47,16 @@ pub async fn establish(server: &Arc<Server>) -> Result<Peer, OutboundError> {
     peer
 }
 
-async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<Peer, OutboundError> {
+async fn agree(
+    server: &Arc<Server>,
+    place: &Place,
+    connection: Option<Connection>,
+) -> Result<Peer, OutboundError> {
     let wanted = server.config.protocol;
-    if wanted == Protocol::Legacy {
-        return shake_hands(server, connection).await;
+    if let Some(outcome) = without_asking(server, place, connection.as_ref()).await {
+        return outcome;
     }
-    if wanted == Protocol::Auto && server.skips_discover() {
-        let peer = shake_hands(server, connection.clone()).await;
-        if peer.is_ok() {
-            return peer;
-        }
-        // So it was not the question that it had ended itself on.
-        server.skip_discover(false);
-        if connection.as_ref().is_none_or(Connection::is_closed) {
-            return peer;
-        }
-    }
-    let verdict = discover(server, connection.as_ref()).await;
+    let verdict = discover(server, place, connection.as_ref()).await;
     tracing::debug!(server = %server.name, verdict = ?verdict, "probed");
     match verdict {
         Verdict::Modern(offer) => Ok(Peer {
@@ -69,6 +65,7 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
             session: None,
             offer: *offer,
             connection,
+            running: Arc::default(),
         }),
         Verdict::Legacy if wanted == Protocol::Modern => Err(server.error(Failure::Version, true)),
         Verdict::Legacy => {
@@ -78,20 +75,96 @@ async fn agree(server: &Arc<Server>, connection: Option<Connection>) -> Result<P
                 server.skip_discover(true);
                 return Err(server.error(Failure::Exited, true));
             }
-            shake_hands(server, connection).await
+            match (shake_hands(server, place, connection).await, &place.transport) {
+                (Err(refusal), Transport::Http(link)) if wanted == Protocol::Auto && refusal.older => {
+                    stream(server, place, link).await.map_err(|error| match error.failure {
+                        // No stream either: the refusal of the handshake says more.
+                        Failure::Status(_) => refusal.error,
+                        _ => error,
+                    })
+                }
+                (peer, _) => peer.map_err(Refusal::error),
+            }
         }
         Verdict::Failed(failure) => Err(server.error(failure, true)),
     }
 }
 
-async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verdict {
+/// The contact that needs no question: how to speak is configured, or known from the last time (G-65). `None`: ask.
+async fn without_asking(
+    server: &Arc<Server>,
+    place: &Place,
+    connection: Option<&Connection>,
+) -> Option<Result<Peer, OutboundError>> {
+    let greeted = || shake_hands(server, place, connection.cloned());
+    match (server.config.protocol, &place.transport) {
+        (Protocol::Modern, _) => return None,
+        (Protocol::Legacy, _) => return Some(greeted().await.map_err(Refusal::error)),
+        (Protocol::Sse, Transport::Http(link)) => return Some(stream(server, place, link).await),
+        (Protocol::Auto, Transport::Http(link)) if link.speaks_sse() => {
+            match stream(server, place, link).await {
+                Err(error) if is_refusal(&error.failure) => link.note_sse(false),
+                peer => return Some(peer),
+            }
+        }
+        (Protocol::Auto | Protocol::Sse, _) => {}
+    }
+    // What the server speaks is asked in the service context; others go by what was found there (G-65).
+    let is_legacy = !place.key.is_service() && server.era() == Some(Era::Legacy);
+    if !is_legacy && !server.skips_discover() {
+        return None;
+    }
+    let refusal = match greeted().await {
+        Ok(peer) => return Some(Ok(peer)),
+        Err(refusal) => refusal,
+    };
+    // So it was not the question that it had ended itself on.
+    server.skip_discover(false);
+    let over = match connection {
+        Some(connection) => connection.is_closed(),
+        None => !is_refusal(&refusal.error.failure),
+    };
+    over.then_some(Err(refusal.error))
+}
+
+/// The transport of 2024-11-05: the stream, its endpoint, then the handshake on it (G-60 step 4, G-70, G-72).
+async fn stream(server: &Arc<Server>, place: &Place, link: &Arc<HttpLink>) -> Result<Peer, OutboundError> {
+    let opened = Stream::open(link, place.on_behalf(), &place.streams, &server.tasks).await;
+    let connection = Connection::Stream(opened.map_err(|failure| server.error(failure, false))?);
+    let peer = shake_hands(server, place, Some(connection.clone())).await;
+    match peer {
+        Ok(_) => link.note_sse(true),
+        Err(_) => connection.abandon(),
+    }
+    peer.map_err(Refusal::error)
+}
+
+/// Whether a handshake or a GET was answered, and not as a server of the older revisions answers it.
+const fn is_refusal(failure: &Failure) -> bool {
+    matches!(failure, Failure::Status(400..=499) | Failure::Malformed(_) | Failure::Version)
+}
+
+/// A handshake that came to nothing.
+struct Refusal {
+    error: OutboundError,
+    /// It may be that the server speaks the older transport (G-60 step 4).
+    older: bool,
+}
+
+impl Refusal {
+    fn error(self) -> OutboundError {
+        self.error
+    }
+}
+
+async fn discover(server: &Arc<Server>, place: &Place, connection: Option<&Connection>) -> Verdict {
     let id = server.next_id();
     let Ok(request) = Request::own(Method::Discover, "{}".to_owned()) else {
         return Verdict::Failed(Failure::Malformed("discover"));
     };
     let body = modern::body(&request, id, MODERN, &server.client_info);
     let accepted = AtomicBool::new(connection.is_some());
-    let asked = ask(server, connection, id, (modern::headers(&request, MODERN), body), &accepted);
+    let asked = ask((place, connection), id, (modern::headers(&request, MODERN), body), &accepted);
     match tokio::time::timeout(server.config.probe_timeout, asked).await {
         Ok((answer, status, _)) => judge(answer, status),
         // A stream or process that stays silent is a legacy one that ignores us; nothing at all is no verdict.
@@ -102,29 +175,27 @@ async fn discover(server: &Arc<Server>, connection: Option<&Connection>) -> Verd
 
 /// Sends one request of the handshake and waits for its answer; also the HTTP status and headers.
 async fn ask(
-    server: &Arc<Server>,
-    connection: Option<&Connection>,
+    (place, connection): (&Place, Option<&Connection>),
     id: u64,
     (headers, body): (HeaderMap, Parts),
     accepted: &AtomicBool,
 ) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
-    let (mut wire, headers) = match (&server.transport, connection) {
-        (Transport::Http(link), _) => match link.post(headers, body).await {
-            Ok(answer) => {
-                accepted.store(true, Ordering::Relaxed);
-                let headers = answer.headers.clone();
-                (Wire::http(answer), headers)
-            }
+    let (mut wire, headers) = match (connection, &place.transport) {
+        (Some(connection), _) => match connection.request(id, headers, &body).await {
+            Ok(put) => (Wire::put(put), HeaderMap::new()),
             Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
         },
-        (Transport::Stdio(_), Some(connection)) => {
-            let inbox = connection.open(id);
-            if let Err(error) = connection.send(&body).await {
-                return (Err(Failure::Unavailable(format!("{error}"))), None, HeaderMap::new());
+        (None, Transport::Http(link)) => {
+            match link.post_for(place.on_behalf().as_deref(), headers, body).await {
+                Ok(answer) => {
+                    accepted.store(true, Ordering::Relaxed);
+                    let headers = answer.headers.clone();
+                    (Wire::http(answer), headers)
+                }
+                Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
             }
-            (Wire::Stdio(inbox), HeaderMap::new())
         }
-        (Transport::Stdio(_), None) => {
+        (None, Transport::Stdio(_)) => {
             return (Err(Failure::Unavailable("no process".into())), None, HeaderMap::new());
         }
     };
@@ -187,52 +258,72 @@ fn judge_error(error: &RpcError) -> Verdict {
 }
 
 /// `initialize` and `notifications/initialized` (G-40).
-pub async fn shake_hands(
+async fn shake_hands(
     server: &Arc<Server>,
+    place: &Place,
     connection: Option<Connection>,
-) -> Result<Peer, OutboundError> {
+) -> Result<Peer, Refusal> {
     let id = server.next_id();
-    let body = legacy::initialize(id, &server.client_info);
+    let body = legacy::initialize(id, place.key.asks, &server.client_info);
     let accepted = AtomicBool::new(false);
-    let asked = ask(server, connection.as_ref(), id, (HeaderMap::new(), body), &accepted);
+    let asked = ask((place, connection.as_ref()), id, (HeaderMap::new(), body), &accepted);
     let limit = server.config.probe_timeout;
-    let (answer, _, headers) =
-        tokio::time::timeout(limit, asked).await.map_err(|_| server.error(Failure::Timeout(limit), true))?;
-    let message = answer.map_err(|failure| server.error(failure, true))?;
+    let failed = |failure| Refusal { error: server.error(failure, true), older: false };
+    let (answer, status, headers) =
+        tokio::time::timeout(limit, asked).await.map_err(|_| failed(Failure::Timeout(limit)))?;
+    let older = connection.is_none()
+        && matches!(status, Some(400 | 404 | 405))
+        && !answer.as_ref().is_ok_and(is_modern_error);
+    let failed = |failure| Refusal { older, ..failed(failure) };
+    let message = answer.map_err(failed)?;
     let ReceivedKind::Result { result, .. } = &message.kind else {
-        return Err(server.error(Failure::Malformed("initialize was refused"), true));
+        return Err(failed(Failure::Malformed("initialize was refused")));
     };
     let text = result.of(message.text());
     let version = serde_json::from_str::<serde_json::Value>(text)
         .ok()
         .and_then(|v| v.get("protocolVersion")?.as_str().map(str::to_owned))
         .filter(|v| LEGACY.contains(&v.as_str()))
-        .ok_or_else(|| server.error(Failure::Version, true))?;
+        .ok_or_else(|| failed(Failure::Version))?;
     let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
     let offer = Offer::read(text).unwrap_or_default();
-    confirm(server, connection.as_ref(), &session).await.map_err(|f| server.error(f, true))?;
-    Ok(Peer { era: Era::Legacy, version: session.version.clone(), session: Some(session), offer, connection })
+    confirm(server, (place, connection.as_ref()), &session).await.map_err(failed)?;
+    Ok(Peer {
+        era: Era::Legacy,
+        version: session.version.clone(),
+        session: Some(session),
+        offer,
+        connection,
+        running: Arc::default(),
+    })
+}
+
+/// What only a server of the modern revision says.
+fn is_modern_error(message: &Received) -> bool {
+    matches!(&message.kind, ReceivedKind::Error { error, .. }
+        if matches!(error.code, code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::MISSING_CAPABILITY))
 }
 
 async fn confirm(
     server: &Arc<Server>,
-    connection: Option<&Connection>,
+    (place, connection): (&Place, Option<&Connection>),
     session: &legacy::Session,
 ) -> Result<(), Failure> {
-    match (&server.transport, connection) {
-        (Transport::Http(link), _) => {
-            let sent = link.post(legacy::headers(session), legacy::initialized());
-            let limit = server.config.probe_timeout;
-            let answer = tokio::time::timeout(limit, sent).await.map_err(|_| Failure::Timeout(limit))?;
+    let (headers, message) = (legacy::headers(session), legacy::initialized());
+    let sent = async {
+        match (connection, &place.transport) {
+            (Some(connection), _) => connection.send(headers, &message).await,
             // Any 2xx is acceptance; a refusal shows at the first request.
-            answer.map(drop).map_err(|(failure, _)| failure)
+            (None, Transport::Http(link)) => {
+                let caller = place.on_behalf();
+                let posted = link.post_for(caller.as_deref(), headers, message).await;
+                posted.map(drop).map_err(|(failure, _)| failure)
+            }
+            (None, Transport::Stdio(_)) => Ok(()),
         }
-        (Transport::Stdio(_), Some(connection)) => connection
-            .send(&legacy::initialized())
-            .await
-            .map_err(|error| Failure::Unavailable(format!("{error}"))),
-        (Transport::Stdio(_), None) => Ok(()),
-    }
+    };
+    let limit = server.config.probe_timeout;
+    tokio::time::timeout(limit, sent).await.map_err(|_| Failure::Timeout(limit))?
 }
 
 #[cfg(test)]

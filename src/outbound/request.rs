@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 
+use super::context::Context;
 use super::credentials::OnBehalf;
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
@@ -38,8 +39,8 @@ pub struct Request {
     pub param_headers: Vec<(HeaderName, HeaderValue)>,
     /// Headers of the client's that go along (`forward_headers`).
     pub forwarded: Vec<(HeaderName, HeaderValue)>,
-    /// For whom it is, where servers see each caller as himself; `None`: it is the gateway's own.
-    pub caller: Option<Arc<OnBehalf>>,
+    /// For whom it is; `None`: it is the gateway's own.
+    pub context: Option<Arc<Context>>,
 }
 
 /// The members of a retry of a multi round-trip request.
@@ -83,8 +84,13 @@ impl Request {
             name: None,
             param_headers: Vec::new(),
             forwarded: Vec::new(),
-            caller: None,
+            context: None,
         })
+    }
+
+    /// Who is presented, where servers see each caller as himself.
+    pub(super) fn on_behalf(&self) -> Option<&OnBehalf> {
+        self.context.as_ref()?.on_behalf.as_deref()
     }
 
     /// What `Mcp-Name` says for a native name or URI (H-41).

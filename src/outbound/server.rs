@@ -1,38 +1,31 @@
 //! One server: its era, its permits, its health; a request out, an [`Exchange`] back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
 use http::HeaderMap;
 use prometheus::{IntCounter, IntGauge};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use super::answering::deliver;
 use super::error::{Failure, OutboundError};
 use super::exchange::{CancelGuard, Exchange, Slot, Waiting};
-use super::link::http::HttpLink;
-use super::link::stdio::{Connection, StdioLink};
+use super::link::Connection;
 use super::offer::Offer;
+use super::place::{Place, Transport};
+use super::places::{Origin, Places};
 use super::request::Request;
+use super::resume::Resume;
+use super::running::Running;
 use super::wire::Wire;
-use super::{legacy, modern, probe};
+use super::{legacy, modern};
 use crate::config;
 use crate::protocol::edit::Parts;
-use crate::protocol::message::Received;
 use crate::protocol::version::Era;
-use crate::tasks::{Flight, Tasks};
+use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-
-/// How messages get there.
-#[derive(Debug)]
-pub enum Transport {
-    /// Streamable HTTP.
-    Http(Box<HttpLink>),
-    /// A child process.
-    Stdio(StdioLink),
-}
 
 /// What was agreed with a server at the last contact.
 #[derive(Debug)]
@@ -45,8 +38,17 @@ pub struct Peer {
     pub session: Option<legacy::Session>,
     /// What it offers.
     pub offer: Offer,
-    /// stdio: the process this was agreed with.
+    /// The process or the stream this was agreed with.
     pub connection: Option<Connection>,
+    /// Legacy: the calls that run in it.
+    pub running: Arc<Running>,
+}
+
+impl Peer {
+    /// Whether the process or stream that it was agreed with has ended.
+    pub fn is_gone(&self) -> bool {
+        self.connection.as_ref().is_some_and(Connection::is_closed)
+    }
 }
 
 /// One configured server.
@@ -56,38 +58,18 @@ pub struct Server {
     pub name: Arc<str>,
     /// Its configuration.
     pub config: config::Server,
-    pub(super) transport: Transport,
     pub(super) client_info: Arc<str>,
     pub(super) tasks: Tasks,
-    pub(super) overheard: broadcast::Sender<Arc<Received>>,
-    metrics: Arc<Metrics>,
-    peer: ArcSwapOption<Peer>,
-    establishing: Flight<Result<Arc<Peer>, OutboundError>>,
-    // A std mutex: held to read or write three words.
-    trouble: Mutex<Option<Trouble>>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) places: Places,
     ids: Arc<AtomicU64>,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
-    up: IntGauge,
+    pub(super) up: IntGauge,
     inflight: IntGauge,
-    restarts: IntCounter,
+    pub(super) restarts: IntCounter,
     no_discover: AtomicBool,
 }
-
-/// The last failure to get ready, and when to try again.
-#[derive(Debug, Clone)]
-struct Trouble {
-    error: OutboundError,
-    until: Instant,
-    step: Duration,
-}
-
-/// First and longest pause between attempts to reach a server that failed to get ready.
-const RETRY_FIRST: Duration = Duration::from_millis(500);
-const RETRY_MOST: Duration = Duration::from_secs(10);
-
-/// What a child said outside of calls and nobody has looked at yet; beyond it, listeners are told they missed some.
-const OVERHEARD: usize = 256;
 
 /// What every server shares with the others.
 #[derive(Debug, Clone)]
@@ -104,20 +86,16 @@ pub struct Shared {
 
 impl Server {
     /// A server that is contacted at its first use.
-    pub fn new(config: config::Server, transport: Transport, shared: &Shared) -> Self {
-        let metrics = &shared.metrics;
+    pub fn new(config: config::Server, origin: Origin, shared: &Shared) -> Self {
+        let (metrics, tasks) = (&shared.metrics, &shared.tasks);
         Self {
             name: config.name.as_str().into(),
-            transport,
+            places: Places::new(&config, origin, tasks),
             client_info: Arc::clone(&shared.client_info),
-            tasks: shared.tasks.clone(),
+            tasks: tasks.clone(),
             metrics: Arc::clone(metrics),
-            overheard: broadcast::channel(OVERHEARD).0,
-            peer: ArcSwapOption::empty(),
-            establishing: Flight::default(),
-            trouble: Mutex::new(None),
             ids: Arc::clone(&shared.ids),
-            permits: Arc::new(Semaphore::new(config.max_concurrency)),
+            permits: Arc::new(Semaphore::new(config.permits().min(Semaphore::MAX_PERMITS))),
             waiting: AtomicUsize::new(0),
             up: metrics.server_up(&config.name),
             inflight: metrics.inflight(&config.name),
@@ -153,84 +131,6 @@ impl Server {
     pub fn violation(&self, kind: &'static str) {
         self.metrics.violation(&self.name, kind);
         tracing::debug!(server = %self.name, kind, "dropped a message");
-    }
-
-    /// What was agreed, if it still holds; does not contact the server.
-    pub fn known_peer(&self) -> Option<Arc<Peer>> {
-        let gone = |peer: &Arc<Peer>| peer.connection.as_ref().is_some_and(Connection::is_closed);
-        self.peer.load_full().filter(|peer| !gone(peer))
-    }
-
-    /// What was agreed with the server, agreeing first where necessary: once for all who ask.
-    pub async fn peer(self: &Arc<Self>) -> Result<Arc<Peer>, OutboundError> {
-        if let Some(peer) = self.known_peer() {
-            return Ok(peer);
-        }
-        if let Some(trouble) = self.trouble().filter(|t| Instant::now() < t.until) {
-            return Err(trouble.error);
-        }
-        let server = Arc::clone(self);
-        let ready = self.establishing.join(&self.tasks, "establish", || async move {
-            if let Some(peer) = server.known_peer() {
-                return Ok(peer);
-            }
-            let outcome = probe::establish(&server).await.map(Arc::new);
-            server.note(&outcome);
-            outcome
-        });
-        ready.await.unwrap_or_else(|| Err(self.error(Failure::Unavailable("stopping".into()), false)))
-    }
-
-    fn note(self: &Arc<Self>, outcome: &Result<Arc<Peer>, OutboundError>) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        match outcome {
-            Ok(peer) => {
-                *trouble = None;
-                self.up.set(1);
-                tracing::info!(server = %self.name, era = peer.era.as_str(), version = %peer.version, "server ready");
-                self.peer.store(Some(Arc::clone(peer)));
-                self.attend(peer);
-            }
-            Err(error) => {
-                let step = trouble.as_ref().map_or(RETRY_FIRST, |t| (t.step * 2).min(RETRY_MOST));
-                self.up.set(0);
-                tracing::warn!(server = %self.name, reason = %error.failure, retry_in = ?step, "server not ready");
-                *trouble = Some(Trouble { error: error.clone(), until: Instant::now() + step, step });
-            }
-        }
-        self.sample();
-    }
-
-    fn trouble(&self) -> Option<Trouble> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// How long to wait before the next attempt to get ready is worth it.
-    pub fn retry_in(&self) -> Duration {
-        self.trouble().map_or(RETRY_FIRST, |t| t.until.saturating_duration_since(Instant::now()))
-    }
-
-    /// Brings the counters of what its processes did up to date (F-037, F-040, F-041).
-    pub fn sample(&self) {
-        if let Transport::Stdio(link) = &self.transport {
-            self.restarts.inc_by(link.restarts().saturating_sub(self.restarts.get()));
-            let counts = link.counts();
-            self.metrics.violations(&self.name, "line", counts.skipped_lines);
-            self.metrics.violations(&self.name, "overflow", counts.overflows);
-        }
-    }
-
-    /// Whether this is what was agreed last.
-    pub(super) fn is_current(&self, peer: &Arc<Peer>) -> bool {
-        self.peer.load().as_ref().is_some_and(|p| Arc::ptr_eq(p, peer))
-    }
-
-    /// Forgets what was agreed, if it is still `peer`: the next request agrees anew.
-    pub(super) fn forget(&self, peer: &Arc<Peer>) {
-        let current = self.peer.load();
-        if current.as_ref().is_some_and(|p| Arc::ptr_eq(p, peer)) {
-            self.peer.compare_and_swap(&*current, None);
-        }
     }
 
     /// One contact succeeded or failed.
@@ -282,22 +182,32 @@ impl Server {
         silence: Duration,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Result<Exchange, OutboundError> {
-        let slot = Slot::new(permit, self.inflight.clone());
+        let is_call = permit.is_some();
+        let mut slot = Slot::new(permit, self.inflight.clone());
         let hard = Instant::now() + self.config.max_timeout;
-        let mut peer = match self.known_peer() {
-            Some(peer) => peer,
-            None => Box::pin(self.peer()).await?,
-        };
+        let context = request.context.as_deref();
+        let (mut place, mut peer, mut load) = self.agreed(context, is_call).await?;
+        if is_call && context.is_none() && peer.era == Era::Legacy {
+            // It was modern a moment ago, so it was not said whose call it is: never in the gateway's own session.
+            return Err(self.error(Failure::Unavailable("its protocol has just changed".into()), false));
+        }
         for attempt in 0.. {
             let id = self.next_id();
-            let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&peer), id);
+            let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
+            let guard = guard.running(request);
             let until = (Instant::now() + silence).min(hard);
-            let sent = match timeout_at(until, self.transmit(&peer, request, id)).await {
+            let sent = match timeout_at(until, self.transmit((&place, &peer), request, id)).await {
                 Ok(sent) => sent,
                 Err(_) => return Err(self.timed_out(silence, until == hard)),
             };
             let mut wire = match sent {
                 Ok(wire) => wire,
+                // It ended before this request was put on it: as if it had never been agreed.
+                Err((_, false)) if attempt == 0 && peer.is_gone() => {
+                    guard.disarm();
+                    (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
+                    continue;
+                }
                 Err((failure, sent)) => {
                     guard.disarm();
                     // Without a token nobody knocked.
@@ -309,13 +219,17 @@ impl Server {
             };
             if attempt == 0
                 && peer.session.is_some()
-                && Box::pin(legacy::session_lost(&peer, &mut wire)).await
+                && let Some(lost) = Box::pin(legacy::lost(&peer, &mut wire)).await
             {
                 guard.disarm();
-                self.forget(&peer);
-                peer = Box::pin(self.peer()).await?;
+                place.forget(&peer);
+                if lost == legacy::Lost::Dialect {
+                    self.forget_era();
+                }
+                (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
                 continue;
             }
+            slot.occupy(load);
             return Ok(Exchange::new(wire, guard, slot, silence, hard));
         }
         unreachable!("the loop returns at its second turn")
@@ -324,7 +238,7 @@ impl Server {
     /// Puts the request on the link in the peer's dialect.
     async fn transmit(
         self: &Arc<Self>,
-        peer: &Arc<Peer>,
+        (place, peer): (&Arc<Place>, &Arc<Peer>),
         request: &Request,
         id: u64,
     ) -> Result<Wire, (Failure, bool)> {
@@ -335,55 +249,35 @@ impl Server {
                 modern::body(request, id, &peer.version, &self.client_info),
             ),
         };
-        match (&self.transport, &peer.connection) {
-            (Transport::Http(link), _) => {
-                for (name, value) in &request.forwarded {
-                    headers.append(name.clone(), value.clone());
-                }
-                link.post_for(request.caller.as_deref(), headers, body).await.map(Wire::http)
+        for (name, value) in &request.forwarded {
+            headers.append(name.clone(), value.clone());
+        }
+        match (&peer.connection, &place.transport) {
+            (Some(connection), _) => connection.request(id, headers, &body).await.map(Wire::put),
+            (None, Transport::Http(link)) => {
+                let answer = link.post_for(request.on_behalf(), headers, body).await?;
+                let Some(session) = &peer.session else { return Ok(Wire::http(answer)) };
+                Ok(Wire::resumable(answer, || {
+                    let mut headers = legacy::headers(session);
+                    headers.extend(request.forwarded.iter().cloned());
+                    Resume::new(link, headers, place.on_behalf(), Duration::ZERO)
+                }))
             }
-            (Transport::Stdio(_), Some(connection)) => {
-                let inbox = connection.open(id);
-                let failed = |_| (Failure::Exited, false);
-                connection.send(&body).await.map_err(failed)?;
-                Ok(Wire::Stdio(inbox))
-            }
-            (Transport::Stdio(_), None) => Err((Failure::Exited, false)),
+            (None, Transport::Stdio(_)) => Err((Failure::Exited, false)),
         }
     }
 
     /// Sends a message that expects no answer, or whose answer does not matter, in the background.
-    pub(super) fn post_later(self: &Arc<Self>, peer: &Arc<Peer>, what: &'static str, message: Parts) {
-        let (server, peer) = (Arc::clone(self), Arc::clone(peer));
+    pub(super) fn post_later(
+        self: &Arc<Self>,
+        (place, peer): (&Arc<Place>, &Arc<Peer>),
+        what: &'static str,
+        message: Parts,
+    ) {
+        let (place, peer, limit) = (Arc::clone(place), Arc::clone(peer), self.config.connect_timeout);
         self.tasks.spawn(what, async move {
-            let limit = server.config.connect_timeout;
-            let sent = async {
-                match (&server.transport, &peer.connection, &peer.session) {
-                    (Transport::Http(link), _, Some(session)) => {
-                        let _ = link.post(legacy::headers(session), message).await;
-                    }
-                    (Transport::Stdio(_), Some(connection), _) => {
-                        let _ = connection.send(&message).await;
-                    }
-                    _ => {}
-                }
-            };
-            let _ = tokio::time::timeout(limit, sent).await;
+            // Nobody is there to be told that it did not arrive.
+            let _ = deliver(&place, &peer, message, limit).await;
         });
-    }
-
-    /// Ends the session and the process, for good.
-    pub async fn stop(&self) {
-        let peer = self.peer.swap(None);
-        match &self.transport {
-            Transport::Stdio(link) => link.stop().await,
-            Transport::Http(link) => {
-                let session = peer.as_ref().and_then(|p| p.session.as_ref()).filter(|s| s.id.is_some());
-                if let Some(session) = session {
-                    let ended = link.delete(legacy::headers(session));
-                    let _ = tokio::time::timeout(Duration::from_secs(1), ended).await;
-                }
-            }
-        }
     }
 }

@@ -16,6 +16,8 @@ pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 /// `_meta` key that ties a message to its listen request (S-04).
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+/// `_meta` key that ties a message to a task of 2025-11-25: of no other hop (G-80).
+pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// The tasks extension.
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// The MCP Apps extension.

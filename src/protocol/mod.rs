@@ -4,6 +4,7 @@ pub mod code;
 pub mod edit;
 pub mod envelope;
 pub mod header;
+pub mod input;
 pub mod items;
 pub mod message;
 pub mod meta;

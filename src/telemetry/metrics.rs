@@ -33,6 +33,7 @@ pub struct Metrics {
     header_rejections: IntCounterVec,
     list_changed: IntCounterVec,
     listen_streams: IntGauge,
+    parked_calls: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
     audit_dropped: IntCounter,
@@ -139,6 +140,13 @@ impl Metrics {
             listen_streams: register(
                 &r,
                 IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
+            )?,
+            parked_calls: register(
+                &r,
+                IntGauge::new(
+                    "gatehouse_parked_calls",
+                    "Calls whose servers wait for answers of their clients",
+                )?,
             )?,
             header_rejections: counter(
                 &r,
@@ -255,6 +263,11 @@ impl Metrics {
     /// Streams of changes that clients hold open.
     pub const fn listen_streams(&self) -> &IntGauge {
         &self.listen_streams
+    }
+
+    /// Calls whose servers wait for answers of their clients.
+    pub const fn parked_calls(&self) -> &IntGauge {
+        &self.parked_calls
     }
 
     /// A header that disagreed; `header` is method, name, param or version.

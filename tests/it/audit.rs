@@ -82,6 +82,37 @@ async fn every_use_and_every_denial_has_its_line() {
     assert!(!std::fs::read_to_string(&file).unwrap().contains("s3cr3t"), "arguments are not kept");
 }
 
+/// Covers: A-11, issue 4: somebody known who lacks the scopes everybody needs is named, though nobody read what was asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_turned_away_at_the_door_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let people = [caller("ann", "scope = \"mcp:use\""), caller("bob", "scope = \"other\"")].concat();
+    let auth = format!(
+        "[auth]\nrequired_scopes = [\"mcp:use\", \"a\"]\nscope_implies = {{ \"mcp:use\" = [\"a\"] }}\n{people}"
+    );
+    let (server, gateway) = bench(folder.path(), &auth).await;
+    let id: u64 = {
+        let reply = ask(&gateway, "bob", call("s_open", r#"{"password":"s3cr3t"}"#)).await;
+        assert_eq!(reply.status(), 403);
+        reply.header("x-request-id").unwrap().parse().unwrap()
+    };
+    assert_eq!(ask(&gateway, "bob", mcp("tools/list", "{}")).await.status(), 403);
+    // Of these nobody knows who they are.
+    assert_eq!(gateway.send(call("s_open", "{}")).await.status(), 401);
+    assert_eq!(ask(&gateway, "eve", call("s_open", "{}")).await.status(), 401);
+    assert_eq!(ask(&gateway, "ann", call("s_open", "{}")).await.status(), 200);
+    gateway.stop().await;
+    let found = lines(&folder.path().join("audit.jsonl"));
+    let told = |line: &Value| {
+        json!([line["subject"], line["method"], line["outcome"], line["scopes"], line["endpoint"]])
+    };
+    let denied = json!(["bob", "other", "denied", ["mcp:use", "a"], "/mcp"]);
+    let used = json!(["ann", "tools/call", "ok", null, "/mcp"]);
+    assert_eq!(found.iter().map(told).collect::<Vec<_>>(), [denied.clone(), denied, used]);
+    assert_eq!((found[0]["request"].clone(), found[0]["principal"].clone()), (json!(id), json!("key:bob")));
+    assert_eq!(server.requests("tools/call").len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renamed_log_is_opened_anew_and_nothing_is_lost() {
     let folder = tempfile::tempdir().unwrap();

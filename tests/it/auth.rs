@@ -1,19 +1,21 @@
 //! Who may come in, through the process: challenges, metadata, CORS, and that nothing else is told: A-01..A-17, A-60..A-66,
 //! F-020, F-021, F-022, F-092.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
 use crate::support::client::Reply;
 use crate::support::eventually;
+use crate::support::feed::{Stream, listen};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::id_server::{IdServer, Signer};
+use crate::support::inside::{Inside, later};
 use crate::support::json as text;
+use crate::support::people::{KEY_DIGEST, PUBLIC, People, now, with};
 use crate::support::request::{Request, call, mcp};
 use crate::support::server::{Offer, Server};
 
-const PUBLIC: &str = "https://mcp.example.test";
 const PRM: &str = "https://mcp.example.test/.well-known/oauth-protected-resource";
 
 /// A gateway with two endpoints, an authorization server, and a server behind.
@@ -46,9 +48,6 @@ async fn bench(endpoints: &str) -> Bench {
         .await;
     Bench { id, key, server, gateway }
 }
-
-/// SHA-256 of `a-long-and-random-key`.
-const KEY_DIGEST: &str = "79985d181da1d010d5001f2c27c75dc0b659f908792816479290d8fe25bc89ae";
 
 impl Bench {
     /// Claims that are good at `/mcp`, changed.
@@ -222,7 +221,7 @@ async fn a_23_rotation_through_the_process() {
     assert_eq!(bench.send(call_t(), &bench.token(json!({ "jti": "last" }))).await.status(), 200);
 }
 
-/// Covers: A-01..A-06, F-020, F-021: documents and challenges out of the configuration alone.
+/// Covers: A-01..A-06 (A-02: in the challenge and at its place), F-020, F-021: documents and challenges out of the configuration alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn f_020_metadata_know_the_public_address_only() {
     let bench = bench(ENDPOINTS).await;
@@ -301,6 +300,23 @@ async fn f_022_places_of_metadata() {
     }
 }
 
+/// Covers: A-56: the gateway is no authorization server, and passes nothing on to one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_56_no_authorization_server_here() {
+    let bench = bench(ENDPOINTS).await;
+    let (before, good) = (bench.id.fetches(), bench.token(json!({})));
+    for path in
+        ["/authorize", "/token", "/register", "/revoke", "/introspect", "/mcp/authorize", "/oauth/token"]
+    {
+        for method in ["GET", "POST"] {
+            let request = Request::new(method, path).with("Authorization", format!("Bearer {good}"));
+            let reply = bench.gateway.send(request).await;
+            assert_eq!((reply.status(), reply.body.len()), (404, 0), "{method} {path}");
+        }
+    }
+    assert_eq!(bench.id.fetches(), before);
+}
+
 /// Covers: A-63: browsers whose origin is allowed get through and can read refusals; nobody else is told anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_63_cors() {
@@ -372,4 +388,33 @@ async fn a_64_without_auth() {
     );
     let calls = gateway.metric("gatehouse_client_calls_total", &[("client", "anonymous"), ("outcome", "ok")]);
     assert_eq!(calls.await, 2.0);
+}
+
+/// Covers: S-09, S-38: a stream ends with its token, in words, whether there are grants or not; others go on.
+#[tokio::test]
+async fn s_38_a_stream_ends_with_its_token() {
+    let grants = "[[grant]]\nservers = [\"s\"]\ntools = [\"*\"]\nvalid_until = 2999-01-01T00:00:00Z";
+    for grants in ["", grants] {
+        let people = People::new().await;
+        let server = Server::modern("s", Offer::tools(&["t"])).await;
+        let gateway = Inside::start(people.setup().toml(grants).http("s", &server.url(), "")).await;
+        let open = async |token: &str| {
+            let request = with(listen("1", r#"{"toolsListChanged":true}"#), token);
+            Stream::ask(gateway.connect().await, request, "1").await
+        };
+        let short = people.token_of("alice", json!({ "exp": now() + 90 }));
+        let ending = open(&short).await;
+        let lasting = open(&people.token("alice")).await;
+        let mut endless = open("a-long-and-random-key").await;
+        later(Duration::from_secs(91)).await;
+        ending.end_without_notice().await;
+        server.offer(Offer::tools(&["t", "u"]));
+        later(Duration::from_secs(3700)).await;
+        lasting.end().await;
+        // A list that is asked for again has changed.
+        let asked = gateway.send(with(mcp("tools/list", "{}"), "a-long-and-random-key")).await;
+        assert_eq!(asked.status(), 200);
+        assert_eq!(endless.notice().await, "tools", "{grants}");
+        tokio::join!(gateway.stop(), endless.end());
+    }
 }

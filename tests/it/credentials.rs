@@ -1,23 +1,21 @@
 //! What servers get to see of who is asking: tokens obtained for them, renewed, exchanged; never the caller's own:
 //! A-30..A-37, A-40, A-41, A-44, A-46, F-067, F-068.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use aws_lc_rs::signature::{ED25519 as ED25519_VERIFY, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::client::Reply;
 use crate::support::eventually;
 use crate::support::exchange::{Answer, Seen};
 use crate::support::gateway::{Gateway, Setup};
-use crate::support::id_server::{IdServer, Signer};
+use crate::support::people::{PUBLIC, People, claims_of, now, with};
 use crate::support::request::{Request, call, mcp};
 use crate::support::server::{Offer, Server};
 use crate::support::table::RESULT;
-use crate::support::token_server::{Asked, TokenServer, token};
+use crate::support::token_server::{TokenServer, token};
 
 fn call_t() -> Request {
     call("s_t", "{}").request()
@@ -110,15 +108,6 @@ async fn a_40_client_authentication() {
 /// The example key of RFC 8410.
 const ED25519: &str = "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC";
 
-fn claims_of(token: &str) -> Value {
-    let part = token.split('.').nth(1).unwrap();
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).unwrap()).unwrap()
-}
-
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
-}
-
 /// Calls with this credential are refused as an authorization server's client would be, the rest answered.
 fn refuses(seen: &Seen, refused: impl Fn(&str) -> bool) -> Answer {
     if refused(&seen.header("authorization").unwrap_or_default()) {
@@ -182,72 +171,10 @@ async fn f_068_a_token_endpoint_out_of_order() {
     assert!(server.seen().iter().all(|seen| seen.header("authorization").as_deref() == Some("Bearer good")));
 }
 
-const PUBLIC: &str = "https://mcp.example.test";
-/// SHA-256 of `a-long-and-random-key`.
-const KEY_DIGEST: &str = "79985d181da1d010d5001f2c27c75dc0b659f908792816479290d8fe25bc89ae";
-
-/// An authorization server for callers, whose token endpoint exchanges their tokens.
-struct Bench {
-    id: IdServer,
-    key: Signer,
-    tokens: TokenServer,
-}
-
-impl Bench {
-    async fn new() -> Self {
-        let id = IdServer::start().await;
-        let key = Signer::p256("k1");
-        id.publish(&[&key]);
-        let tokens = TokenServer::start(|number, asked| match asked.get("subject_token") {
-            "" => token("own"),
-            subject => token(&format!("for-{}-{number}", claims_of(subject)["sub"].as_str().unwrap())),
-        })
-        .await;
-        let metadata = json!({
-            "issuer": id.url, "jwks_uri": format!("{}/keys", id.url),
-            "token_endpoint": format!("{}/token", tokens.url),
-        });
-        *id.state.metadata.lock().unwrap() = metadata;
-        Self { id, key, tokens }
-    }
-
-    fn setup(&self) -> Setup {
-        let url = &self.id.url;
-        let auth = format!(
-            "[auth]\n[[auth.issuer]]\nissuer = \"{url}\"\n[[auth.key]]\nname = \"ci\"\nsha256 = \"{KEY_DIGEST}\""
-        );
-        Setup::new().gateway(&format!("public_url = \"{PUBLIC}\"")).toml(&auth)
-    }
-
-    fn exchange(&self) -> String {
-        format!(
-            "protocol = \"modern\"\n[server.credentials]\nkind = \"token_exchange\"\nissuer = \"{}\"\n\
-             client_id = \"gw\"\nclient_secret = \"x\"\naudience = \"downstream\"\nscopes = [\"narrow\"]",
-            self.id.url
-        )
-    }
-
-    fn token(&self, subject: &str) -> String {
-        let now = now();
-        self.key.token(&json!({
-            "iss": self.id.url, "sub": subject, "aud": format!("{PUBLIC}/mcp"), "client_id": "app",
-            "iat": now, "exp": now + 600,
-        }))
-    }
-
-    fn exchanges(&self) -> Vec<Asked> {
-        self.tokens.asked().into_iter().filter(|asked| !asked.get("subject_token").is_empty()).collect()
-    }
-}
-
-fn with(request: impl Into<Request>, token: &str) -> Request {
-    request.into().with("Authorization", format!("Bearer {token}"))
-}
-
 /// Covers: A-44, A-46: each caller as himself, his token to its issuer only, nothing shared.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_46_exchanged_tokens_are_never_shared() {
-    let bench = Bench::new().await;
+    let bench = People::new().await;
     let mut offer = Offer::tools(&["t"]);
     offer.resources = vec![r#"{"uri":"a://one","name":"one"}"#.to_owned()];
     let server = Server::modern("s", offer).await;
@@ -257,7 +184,8 @@ async fn a_46_exchanged_tokens_are_never_shared() {
             r#"{{"resultType":"complete","contents":[{{"uri":"a://one","text":"{shown}"}}],"ttlMs":3600000,"cacheScope":"public"}}"#
         ))
     });
-    let gateway = bench.setup().http("s", &server.url(), &bench.exchange()).start().await;
+    let gateway =
+        bench.setup().http("s", &server.url(), &bench.exchange("scopes = [\"narrow\"]")).start().await;
     let people = ["alice", "bob"].map(|name| (name, bench.token(name)));
     let marked = |name: &str, token: &str| with(call("s_t", json!({ "who": name }).to_string()), token);
     let calls = people.iter().cycle().take(40).map(|(name, token)| gateway.send(marked(name, token)));
@@ -309,13 +237,23 @@ async fn a_46_exchanged_tokens_are_never_shared() {
 /// Covers: A-32, A-46: a refused token of one caller costs one renewal, and nothing of the other's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_46_a_refusal_is_one_callers_own() {
-    let bench = Bench::new().await;
+    let bench = People::new().await;
     let server = Server::modern("s", Offer::tools(&["t"])).await;
     server.on("tools/call", |seen| refuses(seen, |shown| shown.contains("alice")));
-    let gateway = bench.setup().http("s", &server.url(), &bench.exchange()).start().await;
+    let gateway =
+        bench.setup().http("s", &server.url(), &bench.exchange("scopes = [\"narrow\"]")).start().await;
     let (alice, bob) = (bench.token("alice"), bench.token("bob"));
     assert_eq!(gateway.send(with(call_t(), &bob)).await.result()["content"], json!([]));
     failed(&gateway.send(with(call_t(), &alice)).await);
+    // F-067: the client's own token is another matter, with the gateway's own words.
+    let expired = bench.token_of("bob", json!({ "exp": now() - 60 }));
+    let reply = gateway.send(with(call_t(), &expired)).await;
+    let place = format!("{PUBLIC}/.well-known/oauth-protected-resource/mcp");
+    let challenge = format!("Bearer error=\"invalid_token\", resource_metadata=\"{place}\"");
+    assert_eq!((reply.status(), reply.head.all("www-authenticate")), (401, vec![challenge]));
+    assert_eq!(gateway.metric("gatehouse_auth_rejections_total", &[]).await, 1.0);
+    let labels = [("server", "s"), ("outcome", "unavailable")];
+    assert_eq!(gateway.metric("gatehouse_tool_calls_total", &labels).await, 1.0);
     assert_eq!(bench.exchanges().len(), 3);
     assert_eq!(server.requests("tools/call").len(), 3);
     let before = server.requests("server/discover").len();
@@ -331,10 +269,22 @@ fn whole(seen: &Seen) -> Vec<u8> {
     seen.head.first.bytes().chain(fields).chain(seen.body.iter().copied()).collect()
 }
 
+/// A server whose tokens this issuer gives, and which says so.
+fn refuses_strangers(resource: String, issuer: String) -> impl Fn(&Seen) -> Option<Answer> + Send + Sync {
+    move |seen| {
+        if seen.head.first.starts_with("GET /.well-known/") {
+            let document = json!({ "resource": resource, "authorization_servers": [issuer] });
+            return Some(Answer::new(200, "application/json", document.to_string()));
+        }
+        let known = seen.header("authorization").is_some();
+        (!known).then(|| Answer::new(401, "", "").with("WWW-Authenticate", "Bearer"))
+    }
+}
+
 /// Covers: A-30, A-31: in every mode a server sees what its own `credentials` say, and headers that were let through.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_30_servers_see_only_their_own_credentials() {
-    let bench = Bench::new().await;
+    let bench = People::new().await;
     let own = |kind: &str| format!("[server.credentials]\nkind = \"{kind}\"\n");
     let modes = [
         ("none", own("none"), None),
@@ -347,12 +297,17 @@ async fn a_30_servers_see_only_their_own_credentials() {
             Some(("authorization", "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==")),
         ),
         ("client", client(&bench.id.url, SECRET), Some(("authorization", "Bearer own"))),
-        ("exchange", bench.exchange(), Some(("authorization", "Bearer for-alice-"))),
+        ("exchange", bench.exchange(""), Some(("authorization", "Bearer for-alice-"))),
+        // Its first request has no credential at all.
+        ("found", client("", SECRET).replace("issuer = \"\"\n", ""), Some(("authorization", "Bearer own"))),
     ];
     let mut servers = Vec::new();
     let mut setup = bench.setup();
     for (name, lines, _) in &modes {
         let server = Server::modern(name, Offer::tools(&["t"])).await;
+        if *name == "found" {
+            server.guard(refuses_strangers(server.url(), bench.id.url.clone()));
+        }
         let lines = format!("forward_headers = [\"X-Request-Id\", \"Accept-Language\"]\n{lines}");
         setup = setup.http(name, &server.url(), &lines);
         servers.push(server);

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 
 use crate::support::cast::{ask, by, caller};
 use crate::support::client::Reply;
+use crate::support::eventually;
 use crate::support::exchange::Answer;
 use crate::support::feed::{Feed, Stream, TELLS, declare, listen};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::request::{call, mcp};
 use crate::support::server::{Offer, Server, tool};
 use crate::support::table::{METHOD, PARAMS, RESULT};
-use crate::support::{eventually, json as text};
 
 /// Internal error: what a refusal for want of scopes says in its body; its status says the rest.
 const INTERNAL: i64 = -32603;
@@ -436,85 +436,4 @@ async fn f_058_the_same_uri_of_two_servers() {
         assert_eq!(reply.result()["contents"][0]["text"], format!("{server}:x://same"), "{who}");
     }
     gateway.stop().await;
-}
-
-/// Covers: F-055, A-57, A-62: fifty callers, five thousand mixed requests at once; nobody gets a name or a byte of another.
-#[tokio::test(flavor = "multi_thread")]
-async fn f_055_fifty_callers_at_once() {
-    const CALLERS: usize = 50;
-    const ROUNDS: usize = 20;
-    // Longer than what sealed states hold by chance.
-    let mark = |caller: usize| format!("marked-{caller}-mark");
-    let mut offer = Offer::tools(&[]);
-    let mut setup = String::from("[auth]\n");
-    let mut grants = String::new();
-    for caller_at in 0..CALLERS {
-        let mark = mark(caller_at);
-        offer.tools.push(tool(&format!("t_{mark}")));
-        offer.resources.push(format!("{{\"uri\":\"x://{mark}/r\",\"name\":\"{mark}\"}}"));
-        setup += &caller(&mark, &format!("n = {caller_at}"));
-        grants += &format!(
-            "[[grant]]\nto = {{ n = {caller_at} }}\nservers = [\"s\"]\ntools = [\"t_{mark}\"]\nresources = [\"x://{mark}/*\"]\n"
-        );
-    }
-    let server = Server::modern("s", offer).await;
-    // It asks once, with a state of the caller's, and then answers with the arguments.
-    server.on("tools/call", |seen| {
-        let name = seen.name().unwrap();
-        if seen.raw(&["params", "inputResponses"]).is_none() {
-            let state = text::quoted(&format!("state of {name}"));
-            return Answer::result(
-                seen,
-                &format!(
-                    "{{\"resultType\":\"input_required\",\"inputRequests\":{{}},\"requestState\":{state}}}"
-                ),
-            );
-        }
-        let state = seen.raw(&["params", "requestState"]).unwrap();
-        assert_eq!(state, text::quoted(&format!("state of {name}")));
-        Answer::result(
-            seen,
-            &format!("{{\"content\":[],\"structuredContent\":{{\"name\":{}}}}}", text::quoted(&name)),
-        )
-    });
-    let gateway = Setup::new().toml(&setup).toml(&grants).http("s", &server.url(), "").start().await;
-    let gateway = &gateway;
-    let run = |own: usize| async move {
-        let who = mark(own);
-        let other = mark((own + 1) % CALLERS);
-        let mut connection = gateway.connect().await;
-        let clean = |reply: &Reply| {
-            let all = reply.text();
-            let foreign = (0..CALLERS).filter(|at| *at != own).find(|at| all.contains(&mark(*at)));
-            assert_eq!(foreign, None, "{who} got {all}");
-        };
-        for _ in 0..ROUNDS {
-            let name = format!("s_t_{who}");
-            let list = connection.send(by(&who, mcp("tools/list", "{}"))).await;
-            clean(&list);
-            assert_eq!(items(&list, "tools"), [name.as_str()]);
-            let asked = connection.send(by(&who, call(&name, "{}"))).await;
-            clean(&asked);
-            let state = asked.result()["requestState"].clone();
-            let retry = |name: &str| {
-                mcp(
-                    "tools/call",
-                    format!(
-                        "{{\"name\":\"{name}\",\"arguments\":{{}},\"inputResponses\":{{}},\"requestState\":{state}}}"
-                    ),
-                )
-            };
-            let stolen = connection.send(by(&other, retry(&name))).await;
-            assert_eq!(stolen.code(), Some(PARAMS), "{stolen:?}");
-            let done = connection.send(by(&who, retry(&name))).await;
-            clean(&done);
-            assert_eq!(done.result()["structuredContent"]["name"], format!("t_{who}"), "{done:?}");
-            let read = connection
-                .send(by(&who, mcp("resources/read", format!("{{\"uri\":\"x://{who}/r\"}}"))))
-                .await;
-            clean(&read);
-            assert_eq!(read.result()["contents"][0]["text"], format!("s:x://{who}/r"));
-        }
-    };
-    futures_util::future::join_all((0..CALLERS).map(run)).await;
 }

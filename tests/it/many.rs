@@ -19,7 +19,9 @@ const LIMITS: &str = "max_concurrency = 100\nqueue = 2000\ntimeout = \"120s\"";
 
 async fn gateway() -> (Server, Gateway) {
     let server = Server::modern("s", Offer::tools(&["t"])).await;
-    let gateway = Setup::new().http("s", &server.url(), LIMITS).stdio("d", &demo(&[]), LIMITS).start().await;
+    // A call that gave up waiting for a connection would leave a batch unfilled.
+    let patient = format!("{LIMITS}\nconnect_timeout = \"60s\"");
+    let gateway = Setup::new().http("s", &server.url(), &patient).stdio("d", &demo(&[]), LIMITS).start().await;
     (server, gateway)
 }
 

@@ -1,5 +1,5 @@
 //! Which era does a server speak? The table of verdicts over HTTP and stdio, remembered and revised:
-//! G-60..G-67, H-62, F-006, F-080.
+//! G-60..G-67, H-62, F-006.
 
 use crate::support::child::Child;
 use crate::support::eventually;
@@ -10,7 +10,7 @@ use crate::support::request::{call, mcp};
 use crate::support::server::{Offer, Server};
 use crate::support::tcp::{Gate, Mode};
 
-const SHORT: &str = "probe_timeout = \"1s\"\nlist_timeout = \"20s\"";
+const SHORT: &str = "session_scope = \"shared\"\nprobe_timeout = \"1s\"\nlist_timeout = \"20s\"";
 
 /// What an answer to `server/discover` leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,7 @@ async fn g_65_the_era_is_remembered_and_revised() {
     }
     let legacy = Server::legacy("l", Offer::tools(&["t"])).await;
     let gate = Gate::new(Mode::Pass(modern.address)).await;
-    let gateway = Setup::new().http("s", &gate.url(), "").start().await;
+    let gateway = Setup::new().http("s", &gate.url(), "session_scope = \"shared\"").start().await;
     let works = async || gateway.send(call("s_t", "{}")).await.result()["isError"] != true;
     for _ in 0..20 {
         assert!(works().await);
@@ -329,20 +329,6 @@ async fn g_63_every_answer_of_a_child_has_its_verdict() {
     }
     let restarts = gateway.metric("gatehouse_child_restarts_total", &[("server", "exits")]).await;
     assert_eq!(restarts, 1.0);
-}
-
-/// Covers: F-080: what is not supported is said before anything is opened, with key and line.
-#[tokio::test(flavor = "multi_thread")]
-async fn f_080_an_unsupported_protocol_is_a_configuration_error() {
-    let setup = Setup::new().http("old", "http://127.0.0.1:1/sse", "protocol = \"sse\"");
-    let line = setup.text().lines().position(|line| line.contains("protocol = \"sse\"")).unwrap() + 1;
-    let (code, said) = setup.refused().await;
-    assert_eq!(code, Some(2), "{said}");
-    assert!(
-        said.contains("protocol") && said.contains("legacy") && said.contains(&format!(":{line}")),
-        "{said}"
-    );
-    assert!(!said.contains("listening"), "{said}");
 }
 
 /// Covers: H-61: a discover that is asked of the gateway itself is never a 4xx because of its servers (design §5).

@@ -9,6 +9,7 @@ use crate::support::exchange::{Answer, Seen};
 use crate::support::feed::{Feed, SUBSCRIPTION, listen};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::json;
+use crate::support::people::{People, with};
 use crate::support::request::{Mcp, call, encoded, mcp};
 use crate::support::server::{Offer, Server};
 use crate::support::table::{CAPABILITY, HEADER, METHOD, PARAMS, RESULT, judge, row};
@@ -225,5 +226,43 @@ async fn s_12_a_task_is_told_of() {
         assert_eq!(params["result"], json!({"content": [], "x": NATIVE}), "the whole task, as it was told");
     }
     assert!(feeds.is_empty());
+    gateway.stop().await;
+}
+
+/// Covers: A-57, R-60: a task is its owner's as long as its tool is: who loses the grant has lost the task, and its notices;
+/// who gets it back has it back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_57_a_task_under_a_lost_grant() {
+    let people = People::new().await;
+    let server = tasking("s").await;
+    let grants = "[[grant]]\nto = { team = \"dev\" }\nservers = [\"s\"]\ntools = [\"t\"]\n\
+                  [[grant]]\nservers = [\"s\"]\ntools = [\"other\"]\n\
+                  [[grant]]\nto = { team = \"half\" }\nservers = [\"s\"]\ntools = [\"t\"]\nscopes = [\"b\", \"a\"]";
+    let gateway = people.setup().toml(grants).http("s", &server.url(), "").start().await;
+    server.offer(Offer { tools: [offer().tools, Offer::tools(&["other"]).tools].concat(), ..offer() });
+    let of = |subject: &str, team: &str| people.token_of(subject, json!({ "team": team }));
+    // The same person, by tokens of different days.
+    let (then, now) = (of("alice", "dev"), of("alice", "sales"));
+    let begun = gateway.send(with(call("s_t", "{}").capabilities(DECLARED), &then)).await;
+    let id = begun.result()["taskId"].as_str().unwrap_or_else(|| panic!("{begun:?}")).to_owned();
+    let methods = ["tasks/get", "tasks/update", "tasks/cancel"];
+    let asked = || methods.map(|method| server.requests(method).len()).iter().sum::<usize>();
+    let ask = async |method: &str, token: &str| {
+        gateway.send(with(about(method, &id, r#","inputResponses":{}"#), token)).await
+    };
+    for method in methods {
+        assert_eq!(ask(method, &then).await.verdict(), (200, Some(RESULT)), "{method}");
+        for stranger in [&now, &of("bob", "dev"), &of("bob", "sales")] {
+            let reply = ask(method, stranger).await;
+            assert_eq!(reply.verdict(), (200, Some(PARAMS)), "{method}: {reply:?}");
+            assert_eq!(reply.header("www-authenticate"), None);
+        }
+        // Where only scopes are missing, it is said which.
+        let reply = ask(method, &of("alice", "half")).await;
+        assert_eq!(reply.status(), 403, "{method}: {reply:?}");
+        assert!(reply.header("www-authenticate").unwrap().contains("scope=\"b a\""));
+    }
+    assert_eq!(asked(), methods.len(), "nobody behind hears of the others");
+    assert_eq!(ask("tasks/get", &then).await.verdict(), (200, Some(RESULT)));
     gateway.stop().await;
 }

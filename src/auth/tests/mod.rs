@@ -107,5 +107,5 @@ pub(super) fn authenticator(auth: &Auth, script: &Arc<Script>) -> Authenticator 
 
 /// The verdict on a token at the usual endpoint, now.
 pub(super) async fn verdict(authenticator: &Authenticator, token: &str) -> Result<Arc<Principal>, Reason> {
-    authenticator.verify(token, RESOURCE, seconds_now()).await
+    authenticator.verify(token, RESOURCE, seconds_now()).await.map_err(|rejection| rejection.reason)
 }

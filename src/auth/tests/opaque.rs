@@ -145,7 +145,7 @@ async fn a_24_answers_are_kept_and_silence_is_not() {
     assert_eq!(count(), 3);
     // For each endpoint its own verdict.
     let sibling = gate.verify("good", "https://gw.example/mcp/wiki", super::super::seconds_now()).await;
-    assert_eq!(sibling.unwrap_err(), Reason::Audience);
+    assert_eq!(sibling.unwrap_err(), Reason::Audience.into());
     assert!(gate.verify("good", RESOURCE, super::super::seconds_now()).await.is_ok());
 }
 

@@ -188,6 +188,38 @@ async fn a_21_claims() {
     }
 }
 
+/// Covers: an audience that is borne with opens nothing alone; one that is ours does.
+#[tokio::test]
+async fn a_27_audiences_beside_ours() {
+    let (gate, _) = usual(
+        "audiences = [\"api://gateway\"]\nother_audiences = [\"account\", \"https://id.example/userinfo\"]",
+    );
+    let with = |aud: Value| RSA.token(&claims(json!({ "aud": aud })));
+    for foreign in [
+        json!("account"),
+        json!(["account"]),
+        json!(["account", "https://id.example/userinfo"]),
+        json!([RESOURCE, "account", "https://other.example"]),
+        json!(["api://gateway", "https://gw.example/mcp/wiki"]),
+        json!([RESOURCE, ["account"]]),
+        json!([RESOURCE, ""]),
+    ] {
+        refused(&gate, &with(foreign), "audience").await;
+    }
+    for fine in [
+        json!(RESOURCE),
+        json!([RESOURCE, "account"]),
+        json!(["account", "api://gateway"]),
+        json!(["https://id.example/userinfo", RESOURCE, "account", "api://gateway"]),
+    ] {
+        let said = fine.to_string();
+        assert!(ask(&gate, &[format!("Bearer {}", with(fine))], None).await.is_ok(), "{said}");
+    }
+    // Without it, nobody else may be one.
+    let (gate, _) = usual("");
+    refused(&gate, &with(json!([RESOURCE, "account"])), "audience").await;
+}
+
 /// Covers: A-22: keys are looked up by issuer, so a known `kid` of another does not help.
 #[tokio::test]
 async fn a_22_signatures() {
@@ -256,6 +288,11 @@ async fn a_10_credentials_by_their_shape() {
         let challenge = rejection.challenge(&gate.config().required_scopes, Some(METADATA)).unwrap();
         (rejection.status().as_u16(), challenge.to_str().unwrap().to_owned())
     };
+    let counted = |reason: &str| {
+        let page = gate.metrics.render();
+        let line = format!("gatehouse_auth_rejections_total{{reason=\"{reason}\"}} ");
+        page.lines().find_map(|found| found.strip_prefix(&line)).map(str::to_owned)
+    };
     let query = format!("access_token={token}");
     for (values, query) in
         [(vec![], None), (vec![], Some(query.as_str())), (vec!["Basic YTpi".to_owned()], None)]
@@ -272,6 +309,9 @@ async fn a_10_credentials_by_their_shape() {
         assert_eq!(status, 400);
         assert!(challenge.starts_with("Bearer error=\"invalid_request\", "), "{challenge}");
     }
+    for (reason, times) in [("missing", "1"), ("query", "1"), ("scheme", "1"), ("several", "2")] {
+        assert_eq!(counted(reason).as_deref(), Some(times), "{reason}");
+    }
     assert!(ask(&gate, &[format!("bEaReR  {token}")], None).await.is_ok());
     refused(&gate, &"a".repeat(16 * 1024), "oversized").await;
     refused(&gate, "not-a-token-of-ours", "unknown").await;
@@ -283,5 +323,6 @@ async fn a_10_credentials_by_their_shape() {
     let challenge =
         format!("Bearer error=\"insufficient_scope\", scope=\"mcp:use\", resource_metadata=\"{METADATA}\"");
     assert_eq!(told(rejection), (403, challenge));
+    assert_eq!(counted("scope").as_deref(), Some("1"));
     assert_eq!(script.asked(), 1);
 }

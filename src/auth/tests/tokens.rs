@@ -89,7 +89,7 @@ async fn a_07_a_verdict_is_for_one_endpoint() {
     for _ in 0..2 {
         assert!(gate.verify(&token, RESOURCE, seconds_now()).await.is_ok());
         let sibling = gate.verify(&token, "https://gw.example/mcp/wiki", seconds_now()).await;
-        assert_eq!(sibling.unwrap_err(), Reason::Audience);
+        assert_eq!(sibling.unwrap_err(), Reason::Audience.into());
     }
 }
 
@@ -102,7 +102,7 @@ async fn kept_verdicts_end_with_their_token() {
     let first = gate.verify(&token, RESOURCE, now).await.unwrap();
     let second = gate.verify(&token, RESOURCE, now + 129).await.unwrap();
     assert!(Arc::ptr_eq(&first, &second), "its signature is looked at once");
-    assert_eq!(gate.verify(&token, RESOURCE, now + 130).await.unwrap_err(), Reason::Expired);
+    assert_eq!(gate.verify(&token, RESOURCE, now + 130).await.unwrap_err(), Reason::Expired.into());
     assert_eq!(first.expires, Some(now + 100));
 }
 

@@ -53,7 +53,14 @@ fn up(lists: [Listed; 4]) -> Contact {
         server_info: json!({"name": "a server", "version": "1.2", "title": 7}),
         ..Offer::default()
     };
-    let peer = Peer { era: Era::Modern, version: MODERN.to_owned(), session: None, offer, connection: None };
+    let peer = Peer {
+        era: Era::Modern,
+        version: MODERN.to_owned(),
+        session: None,
+        offer,
+        connection: None,
+        running: Arc::default(),
+    };
     Contact { peer: Ok(Arc::new(peer)), lists, took: Duration::from_millis(12) }
 }
 

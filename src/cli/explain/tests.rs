@@ -32,6 +32,11 @@ tools = ["*"]
 servers = ["wiki"]
 tools = ["put"]
 scopes = ["wiki:write"]
+[[grant]]
+to = { groups = ["ask"] }
+servers = ["wiki"]
+prompts = ["ask*"]
+resources = ["wiki://open/**"]
 "#;
 
 fn config(text: &str) -> Config {
@@ -40,12 +45,17 @@ fn config(text: &str) -> Config {
 
 /// The answer to a question about an endpoint of the file.
 fn told(claims: serde_json::Value, path: &str, tool: Option<&str>) -> Answer {
+    about(claims, path, tool.map(|name| Item { kind: Kind::Tools, name }))
+}
+
+/// The same for an item of any kind.
+fn about(claims: serde_json::Value, path: &str, item: Option<Item<'_>>) -> Answer {
     let config = config(FILE);
     let auth = config.auth.as_ref().unwrap();
     let caller = Principal::supposed(claims.as_object().unwrap().clone(), auth);
     let endpoint = endpoint(&config, Some(path)).unwrap();
     let case = Case { policy: Policy::new(&config.grants), caller: Some(&caller), endpoint };
-    offline(&case, &config, tool)
+    offline(&case, &config, item)
 }
 
 #[track_caller]
@@ -83,7 +93,7 @@ fn what_no_grant_could_give() {
     says(&told(dev(), "/mcp", Some("git/secret")), 1, &["hides \"secret\" from all"]);
     says(&told(dev(), "/mcp", Some("none/x")), 1, &["there is no server \"none\""]);
     says(&told(dev(), "/git", Some("wiki/put")), 1, &["/git does not show server \"wiki\""]);
-    says(&told(dev(), "/mcp", Some("git_push")), 2, &["SERVER/TOOL"]);
+    says(&told(dev(), "/mcp", Some("git_push")), 2, &["SERVER/NAME"]);
 }
 
 #[test]
@@ -97,11 +107,19 @@ fn without_auth_or_grants_everything_is_allowed() {
     let config = config("[[server]]\nname = \"git\"\ncommand = [\"x\"]\n");
     let endpoint = endpoint(&config, None).unwrap();
     let case = Case { policy: Policy::new(&[]), caller: None, endpoint };
-    says(&offline(&case, &config, Some("git/x")), 0, &["without [auth] nobody is asked"]);
+    says(
+        &offline(&case, &config, Some(Item { kind: Kind::Tools, name: "git/x" })),
+        0,
+        &["without [auth] nobody is asked"],
+    );
     let auth = crate::config::Auth { issuers: Vec::new(), ..config_auth() };
     let caller = Principal::supposed(serde_json::Map::new(), &auth);
     let case = Case { caller: Some(&caller), ..case };
-    says(&offline(&case, &config, Some("git/x")), 0, &["there is no [[grant]]"]);
+    says(
+        &offline(&case, &config, Some(Item { kind: Kind::Tools, name: "git/x" })),
+        0,
+        &["there is no [[grant]]"],
+    );
 }
 
 fn config_auth() -> crate::config::Auth {
@@ -114,4 +132,18 @@ fn an_endpoint_is_named_unless_there_is_one_only() {
     assert!(endpoint(&two, None).is_none() && endpoint(&two, Some("/nowhere")).is_none());
     assert_eq!(endpoint(&two, Some("/git")).unwrap().path, "/git");
     assert_eq!(endpoint(&config(""), None).unwrap().path, "/mcp");
+}
+
+#[test]
+fn prompts_and_resources() {
+    let of = |kind, name| about(json!({ "groups": "ask" }), "/mcp", Some(Item { kind, name }));
+    says(
+        &of(Kind::Prompts, "wiki/ask-me"),
+        0,
+        &["allowed: prompt \"ask-me\" of server \"wiki\"", "grant[2]"],
+    );
+    says(&of(Kind::Prompts, "wiki/other"), 1, &["denied", "its `prompts` do not name it"]);
+    says(&of(Kind::Resources, "wiki/wiki://open/a/b"), 0, &["resource \"wiki://open/a/b\""]);
+    says(&of(Kind::Resources, "wiki/wiki://shut"), 1, &["denied", "its `resources` do not name it"]);
+    says(&of(Kind::Resources, "wiki"), 2, &["--resource is SERVER/NAME"]);
 }

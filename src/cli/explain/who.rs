@@ -72,7 +72,7 @@ fn supposed(text: &str, auth: &Auth) -> anyhow::Result<Known> {
 
 /// The token as the door would look at it; its issuer is asked for keys.
 async fn verified(token: &str, config: &Config, auth: &Auth, endpoint: &Endpoint) -> anyhow::Result<Known> {
-    let public = app::public_url(&config.gateway, config.gateway.listen)?;
+    let public = app::public_url(config, config.gateway.listen)?;
     let resource = format!("{}{}", public.origin().ascii_serialization(), endpoint.path);
     let Ok(mut value) = HeaderValue::try_from(format!("Bearer {token}")) else {
         return Ok(Known::Refused("the token holds characters that cannot stand in a header".to_owned()));

@@ -118,6 +118,7 @@ fn issuer(table: &Table<'_>) -> IssuerEntry {
 fn issuer_of(table: &Table<'_>) -> Option<Issuer> {
     let issuer = table.need("issuer", issuer_id);
     let audiences = table.or("audiences", |node| words(node, line), []);
+    let other_audiences = table.or("other_audiences", |node| words(node, line), []);
     let algorithms = table.or("algorithms", |node| each(node, "an array of strings", algorithm), ALGORITHMS);
     if algorithms.is_empty() && table.has("algorithms") {
         table.report("algorithms", "is empty: no token could be verified", "");
@@ -125,7 +126,8 @@ fn issuer_of(table: &Table<'_>) -> Option<Issuer> {
     let jwks_url = table.get("jwks_url", http_url);
     let require_at_jwt = table.or("require_at_jwt", boolean, true);
     let introspection = table.get("introspection", |node| node.open(introspection)?);
-    Some(Issuer { issuer: issuer?, audiences, algorithms, jwks_url, require_at_jwt, introspection })
+    let issuer = issuer?;
+    Some(Issuer { issuer, audiences, other_audiences, algorithms, jwks_url, require_at_jwt, introspection })
 }
 
 fn introspection(table: &Table<'_>) -> Option<Introspection> {

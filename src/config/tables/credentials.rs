@@ -151,8 +151,6 @@ fn client_rules(table: &Table<'_>, kind: Kind) {
     if kind == Kind::Exchange && !table.has("issuer") {
         let help = "the one in [[auth.issuer]] whose tokens callers bring; their tokens go nowhere else";
         table.report("issuer", "is missing, `kind = \"token_exchange\"` needs it", help);
-    } else if !table.has("issuer") && !table.has("token_url") {
-        table.report_here("has neither `issuer` nor `token_url`", "say where tokens are issued");
     }
 }
 

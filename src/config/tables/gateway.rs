@@ -56,6 +56,8 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         idle_timeout: table.or("idle_timeout", time, Duration::from_secs(75)),
         keepalive_interval: table.or("keepalive_interval", time, Duration::from_secs(15)),
         max_streams: table.or("max_streams", number, 64_usize),
+        max_parked: table.or("max_parked", number, 100_usize),
+        park_timeout: table.or("park_timeout", time, Duration::from_secs(300)),
         drain_timeout: table.or("drain_timeout", duration, Duration::from_secs(30)),
     };
     addresses(table, &gateway);

@@ -3,8 +3,8 @@
 use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
-use super::values::{choice, each, line};
-use super::{Audit, Auth, Endpoint, Gateway, LogFormat, Server, Telemetry};
+use super::values::{choice, each, line, path};
+use super::{Audit, Auth, Endpoint, Gateway, LogFormat, Server, Telemetry, Tls};
 
 mod audit;
 mod auth;
@@ -31,6 +31,8 @@ pub(super) struct Sections {
     pub(super) audit: Option<(Audit, Place)>,
     /// `[telemetry]` and where it begins.
     pub(super) telemetry: Option<(Telemetry, Place)>,
+    /// `[tls]` and where it begins; without its typed part after a problem.
+    pub(super) tls: Option<(Option<Tls>, Place)>,
     /// `[[endpoint]]`
     pub(super) endpoints: Vec<EndpointEntry>,
     /// `[[server]]`, disabled ones too.
@@ -97,6 +99,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
     let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
+    let tls = root.get("tls", |node| node.open(|table| (tls(table), table.at().clone())));
     let endpoints = root.get("endpoint", |node| rows(node, "path", endpoint::endpoint));
     let servers = root.get("server", |node| rows(node, "name", server::server));
     let grants = root.get("grant", |node| rows(node, "", grant::grant));
@@ -105,10 +108,18 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         auth,
         audit,
         telemetry,
+        tls,
         endpoints: endpoints.unwrap_or_default(),
         servers: servers.unwrap_or_default(),
         grants: grants.unwrap_or_default(),
     }
+}
+
+/// `[tls]`
+fn tls(table: &Table<'_>) -> Option<Tls> {
+    let (cert, key) = (table.need("cert", path), table.need("key", path));
+    let client_ca = table.get("client_ca", path);
+    Some(Tls { cert: cert?, key: key?, client_ca })
 }
 
 /// `[telemetry]`

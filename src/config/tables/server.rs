@@ -12,7 +12,9 @@ use super::super::values::{
     big_number, big_size, boolean, child_text, choice, count, duration, each, globs, http_url, line,
     line_with_place, number, path, proxy_url, size, text, text_with_place, time,
 };
-use super::super::{Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, Target};
+use super::super::{
+    Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, SessionScope, Target,
+};
 use super::ServerEntry;
 use super::credentials::{credentials, forwardable};
 use super::words;
@@ -22,12 +24,22 @@ const HTTP_PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// `server.probe_timeout` of a child process, which may have to be downloaded first.
 const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// More children of one server than any machine has use for.
+const MOST_PROCESSES: usize = 256;
+
 const MIB: usize = 1 << 20;
+
+const SCOPES: &[(&str, SessionScope)] = &[
+    ("auto", SessionScope::Auto),
+    ("session", SessionScope::Session),
+    ("principal", SessionScope::Principal),
+    ("shared", SessionScope::Shared),
+];
 
 /// Keys that mean nothing beside `command`.
 const HTTP_ONLY: &[&str] = &["proxy", "ca_file", "connect_timeout", "forward_headers"];
 /// Keys that mean nothing beside `url`.
-const STDIO_ONLY: &[&str] = &["env", "cwd", "user", "rlimit"];
+const STDIO_ONLY: &[&str] = &["env", "cwd", "user", "rlimit", "processes"];
 
 /// Reads one `[[server]]`.
 pub(super) fn server(table: &Table<'_>) -> ServerEntry {
@@ -71,7 +83,12 @@ struct Head {
 }
 
 fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
-    let protocols = &[("auto", Protocol::Auto), ("modern", Protocol::Modern), ("legacy", Protocol::Legacy)];
+    let protocols = &[
+        ("auto", Protocol::Auto),
+        ("modern", Protocol::Modern),
+        ("legacy", Protocol::Legacy),
+        ("sse", Protocol::Sse),
+    ];
     let probe = if table.has("command") { STDIO_PROBE_TIMEOUT } else { HTTP_PROBE_TIMEOUT };
     let (resources, resource_uris, resources_probe) = table.inner("resources", |resources| {
         let uris = resources.or("uris", globs, Globs::none());
@@ -86,6 +103,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         description: table.get("description", line),
         target,
         protocol: table.or("protocol", choice(protocols), Protocol::Auto),
+        session_scope: table.or("session_scope", choice(SCOPES), SessionScope::Auto),
         required: table.or("required", boolean, false),
         timeout: table.or("timeout", time, seconds(15)),
         max_timeout: table.or("max_timeout", time, seconds(300)),
@@ -95,6 +113,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         list_max_pages: table.or("list_max_pages", number, 1000_usize),
         list_max_bytes: table.or("list_max_bytes", size, 64 * MIB),
         max_result: table.or("max_result", size, 4 * MIB),
+        processes: table.or("processes", processes, 1_usize),
         max_concurrency: table.or("max_concurrency", number, 64_usize),
         queue: table.or("queue", count, 64_usize),
         ttl: table.get("ttl", duration),
@@ -118,8 +137,20 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     // What stands in for a part that could not be read is thrown away two lines below.
     let target = head.target.unwrap_or_else(nowhere);
     let read = server(head.name.unwrap_or_default(), target, head.credentials.unwrap_or(Credentials::None));
+    if read.protocol == Protocol::Sse && table.has("command") {
+        table.report("protocol", "\"sse\" is only for servers with `url`", "remove it");
+    }
     credential_rules(table, &read);
     whole.then_some(read)
+}
+
+/// `processes`
+fn processes(node: &Node<'_>) -> Option<usize> {
+    let wanted: usize = number(node)?;
+    if wanted > MOST_PROCESSES {
+        return node.fail(format!("must be at most {MOST_PROCESSES}"), "");
+    }
+    Some(wanted)
 }
 
 fn nowhere() -> Target {
@@ -183,10 +214,9 @@ fn stray_credentials(table: &Table<'_>, credentials: Option<&Credentials>) {
 
 /// What credentials ask of the rest of a server.
 fn credential_rules(table: &Table<'_>, server: &Server) {
-    if server.credentials.is_per_user() && server.protocol != Protocol::Modern {
-        let help =
-            "a session of the older revisions would be shared by callers: write `protocol = \"modern\"`";
-        table.report("protocol", "must be \"modern\" with `kind = \"token_exchange\"`", help);
+    if server.credentials.is_per_user() && server.session_scope == SessionScope::Shared {
+        let help = "each caller has a session of its own there: remove it";
+        table.report("session_scope", "cannot be \"shared\" with `kind = \"token_exchange\"`", help);
     }
     if let Credentials::Headers(own) = &server.credentials
         && let Some((name, _)) = own.iter().find(|(name, _)| server.forward_headers.contains(name))

@@ -18,7 +18,7 @@ fn client(more: &str) -> String {
 
 fn exchange(more: &str) -> String {
     let fixed = "kind = \"token_exchange\"\nclient_id = \"gw\"\nclient_secret = \"x\"";
-    http("a", &format!("protocol = \"modern\"\n[server.credentials]\n{fixed}\n{more}"))
+    http("a", &format!("[server.credentials]\n{fixed}\n{more}"))
 }
 
 /// The only problem of a text is about this key and says so.
@@ -48,7 +48,8 @@ fn client_credentials() {
 fn clients_say_where_and_who() {
     let at = "token_url = \"https://id/\"\n";
     let secret = "client_secret = \"x\"\n";
-    says(&client(secret), "credentials", "neither `issuer` nor `token_url`");
+    // Without an address the server says who issues its tokens.
+    config(&client(secret));
     says(&client(at), "credentials", "neither `client_secret` nor `private_key`");
     let both = format!("{at}{secret}private_key = '''{ED25519}'''");
     says(&client(&both), ".private_key", "are both given");
@@ -85,10 +86,18 @@ fn a_44_tokens_are_exchanged_at_their_own_issuer_only() {
         says(&format!("{ISSUER}{}", exchange(&format!("issuer = {other:?}"))), ".issuer", message);
     }
     says(&format!("{ISSUER}{}", exchange("token_url = \"https://id/\"")), ".issuer", "is missing");
-    for protocol in ["", "protocol = \"auto\"", "protocol = \"legacy\""] {
-        let text = format!("{ISSUER}{}", exchange("issuer = \"https://id/\""));
-        says(&text.replace("protocol = \"modern\"", protocol), ".protocol", "shared by callers");
+}
+
+/// Covers: G-49: sessions are never shared across authorization contexts.
+#[test]
+fn g_49_callers_that_are_themselves_share_no_session() {
+    let text = format!("{ISSUER}{}", exchange("issuer = \"https://id/\""));
+    for scope in ["auto", "session", "principal"] {
+        let line = format!("session_scope = {scope:?}\n[server.credentials]");
+        config(&text.replace("[server.credentials]", &line));
     }
+    let shared = text.replace("[server.credentials]", "session_scope = \"shared\"\n[server.credentials]");
+    says(&shared, ".session_scope", "cannot be \"shared\"");
 }
 
 #[test]

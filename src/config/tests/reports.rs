@@ -30,14 +30,13 @@ fn f_011_a_misspelt_key_names_key_line_and_the_nearest_known_one() {
 
 #[test]
 fn capabilities_that_are_not_built_are_unknown() {
-    for table in ["[[limit]]", "[cluster]", "[contract]", "[tls]", "[admin]"] {
+    for table in ["[[limit]]", "[cluster]", "[contract]", "[admin]"] {
         let name = table.trim_matches(['[', ']']);
         refuses(table, 1, name, "unknown key");
     }
-    for (key, value) in [("urls", "[]"), ("breaker", "{}"), ("contract", "\"hold\""), ("processes", "2")] {
+    for (key, value) in [("urls", "[]"), ("breaker", "{}"), ("contract", "\"hold\"")] {
         super::http_refuses(key, value, "unknown key");
     }
-    super::http_refuses("protocol", "\"sse\"", "must be one of \"auto\", \"modern\", \"legacy\"");
 }
 
 #[test]

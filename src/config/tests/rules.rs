@@ -288,3 +288,14 @@ fn rules_across_tables_hold_for_tables_with_other_problems() {
     );
     refuses(&text, 12, "endpoint \"/x\".servers[0]", "must be a string");
 }
+
+#[test]
+fn tls_needs_a_certificate_and_its_key() {
+    refuses("[tls]\nkey = \"k.pem\"", 1, "tls.cert", "is missing");
+    refuses("[tls]\ncert = \"c.pem\"", 1, "tls.key", "is missing");
+    refuses("[tls]\ncert = \"c.pem\"\nkey = \"k.pem\"\nca = \"x\"", 4, "tls.ca", "unknown key");
+    let tls = config("[tls]\ncert = \"c.pem\"\nkey = \"/k.pem\"\nclient_ca = \"ca.pem\"").tls.unwrap();
+    assert_eq!((tls.cert, tls.key), ("c.pem".into(), "/k.pem".into()));
+    assert_eq!(tls.client_ca, Some("ca.pem".into()));
+    assert_eq!(config("").tls, None);
+}

@@ -1,5 +1,6 @@
 //! One test a rule of `[[server]]` (design §3).
 
+use super::super::Protocol;
 use super::{config, http, http_refuses, refuses, stdio_refuses};
 
 #[test]
@@ -104,6 +105,7 @@ fn times_bounds_and_words() {
     http_refuses("queue", "-1", "must be a whole number from 0");
     http_refuses("ttl", "\"soon\"", "is not a duration");
     http_refuses("protocol", "\"modrn\"", "did you mean `modern`?");
+    http_refuses("session_scope", "\"principle\"", "did you mean `principal`?");
     http_refuses("cache_scope", "\"shared\"", "must be one of \"private\", \"public\"");
     http_refuses("required", "1", "must be true or false");
     http_refuses("owner", "\"\"", "is empty");
@@ -181,4 +183,24 @@ fn credential_headers() {
     ] {
         refuses(&with(&format!("{ours} = \"v\"")), 4, &key(&format!(".{ours}")), "sets itself");
     }
+}
+
+/// G-70: the transport of 2024 can be pinned, and is for URLs only.
+#[test]
+fn g70_the_older_transport_is_pinned() {
+    let pinned = config(&http("s", "protocol = \"sse\""));
+    assert_eq!(pinned.servers[0].protocol, Protocol::Sse);
+    stdio_refuses("protocol", "\"sse\"", "is only for servers with `url`");
+}
+
+/// Design §7: a pool of children is for children only, and of a size.
+#[test]
+fn processes() {
+    let pool = |lines: &str| format!("[[server]]\nname = \"a\"\ncommand = [\"x\"]\n{lines}");
+    assert_eq!(config(&pool("")).servers[0].processes, 1);
+    let eight = config(&pool("processes = 8\nmax_concurrency = 2"));
+    assert_eq!((eight.servers[0].processes, eight.servers[0].permits()), (8, 16));
+    stdio_refuses("processes", "0", "must not be zero");
+    stdio_refuses("processes", "257", "must be at most 256");
+    http_refuses("processes", "2", "is only for servers with `command`");
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::{Credentials, LogFormat, Protocol, Target};
+use super::super::{Credentials, LogFormat, Protocol, SessionScope, Target};
 use super::{config, http};
 
 const KIB: usize = 1024;
@@ -50,6 +50,7 @@ fn a_short_server_has_the_defaults_of_the_design() {
         (a.protocol, a.required, a.expose_errors, a.cache_public),
         (Protocol::Auto, false, false, false)
     );
+    assert_eq!((a.session_scope, b.session_scope), (SessionScope::Auto, SessionScope::Auto));
     assert_eq!((a.timeout, a.max_timeout, a.connect_timeout), (seconds(15), seconds(300), seconds(5)));
     assert_eq!((a.list_timeout, a.ttl), (seconds(5), None));
     assert_eq!((a.probe_timeout, b.probe_timeout), (seconds(5), seconds(30)));

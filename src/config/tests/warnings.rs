@@ -144,3 +144,34 @@ fn open_doors_and_odd_bounds() {
     doubts(&gateway("max_name_length = 200"), "gateway.max_name_length", "longer than 128");
     doubts(&http("a", "max_result = \"1GiB\""), "server \"a\".max_result", "no such result can pass");
 }
+
+/// Covers: A-27: an audience that other clients' tokens have too.
+#[test]
+fn audiences_of_everybody() {
+    let text = |audience: &str| {
+        http("a", "")
+            + "[auth]\n[[auth.issuer]]\nissuer = \"https://id.example/\"\n"
+            + &format!(
+                "audiences = [\"{audience}\"]\n[[grant]]\nto = {{ a = 1 }}\nservers = [\"a\"]\ntools = [\"*\"]"
+            )
+    };
+    for audience in ["account", "https://id.example", "https://id.example/", "https://id.example/userinfo"] {
+        doubts(&text(audience), "auth.issuer \"https://id.example/\".audiences", "alone it would be enough");
+    }
+    assert_eq!(warnings(&text("api://gateway")), [""; 0]);
+    assert_eq!(
+        warnings(&text("a").replace("audiences = [\"a\"]", "other_audiences = [\"account\"]")),
+        [""; 0]
+    );
+}
+
+/// Covers: A-38: a secret whose receiver the server names.
+#[test]
+fn secrets_for_whom_a_server_names() {
+    let text = |more: &str| {
+        http("a", &format!("[server.credentials]\nkind = \"client_credentials\"\nclient_id = \"g\"\n{more}"))
+    };
+    doubts(&text("client_secret = \"s\""), "server \"a\".credentials", "who gets `client_secret`");
+    assert_eq!(warnings(&text("client_secret = \"s\"\nissuer = \"https://id.example\"")), [""; 0]);
+    assert_eq!(warnings(&text("client_secret = \"s\"\ntoken_url = \"https://id.example/t\"")), [""; 0]);
+}

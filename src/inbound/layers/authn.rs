@@ -26,12 +26,18 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
             // Boxed: a gateway without tokens would carry all of it along with every request.
             match Box::pin(auth.authenticate(request.headers(), request.uri().query(), &resource)).await {
                 Ok(principal) => principal,
-                Err(rejection) => return refuse(door, &auth, endpoint, rejection),
+                Err(rejection) => {
+                    if let Some(principal) = &rejection.principal {
+                        let scopes = &auth.config().required_scopes;
+                        door.gateway.turned_away(request.id, endpoint, principal, scopes);
+                    }
+                    return refuse(door, &auth, endpoint, &rejection);
+                }
             }
         }
     };
     // Kept only where it is to be exchanged, in a form that cannot be printed.
-    let exchanged = endpoint.members.iter().any(|shelf| shelf.server.config.credentials.is_per_user());
+    let exchanged = endpoint.members.iter().any(|member| member.is_per_user());
     if exchanged && let Some(token) = caller_token(request.headers()) {
         request.token = Some(token.0);
     }
@@ -52,7 +58,7 @@ pub(in crate::inbound) fn step_up(
     insufficient_scope(scopes, well_known::address(door, &auth, endpoint).as_deref())
 }
 
-fn refuse(door: &Door, auth: &Authenticator, endpoint: &Endpoint, rejection: Rejection) -> Response {
+fn refuse(door: &Door, auth: &Authenticator, endpoint: &Endpoint, rejection: &Rejection) -> Response {
     let mut response = empty(rejection.status());
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

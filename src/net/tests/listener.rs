@@ -32,13 +32,14 @@ struct Running {
     tasks: Tasks,
 }
 
-fn patient() -> ListenOptions {
+pub(super) fn patient() -> ListenOptions {
     ListenOptions {
         max_header: 64 * 1024,
         header_timeout: PATIENCE,
         idle_timeout: PATIENCE,
         max_connections: 100,
         keep_alive: PATIENCE,
+        tls: None,
         stats: Arc::default(),
     }
 }

@@ -18,6 +18,7 @@ use crate::tasks::Tasks;
 
 mod fetch;
 mod h2;
+mod identity;
 mod keep;
 mod limits;
 mod listener;

@@ -1,41 +1,75 @@
 //! A request is tried again only when the server has seen nothing of it, and once.
 
 use std::collections::HashMap;
+use std::io;
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt as _;
-use tokio::sync::{Notify, oneshot};
+use tokio::io::{AsyncWriteExt as _, ReadBuf};
 
 use super::*;
 use crate::net::Stage;
 use crate::net::gate::{Gate, Gated};
-use crate::net::lease::H1;
+use crate::net::h1::H1;
+use crate::net::lease::Grant;
+use crate::net::pool::Taken;
 
-/// An idle connection in the pool whose peer has gone while nobody looked.
-async fn stale(client: &Client, tasks: &Tasks) -> oneshot::Sender<()> {
-    let (ours, theirs) = tokio::io::duplex(1024);
-    let (sender, connection) = http1::handshake(TokioIo::new(ours)).await.unwrap();
-    let (closer, closed) = oneshot::channel();
-    let (look, looked) = oneshot::channel::<()>();
-    let once = Arc::new(Notify::new());
-    let polled = Arc::clone(&once);
-    tasks.spawn("stale connection", async move {
-        let _closed = closed;
-        let mut connection = std::pin::pin!(connection);
-        // Once, so that it asks for a request; then not until told to.
-        assert!(futures_util::poll!(connection.as_mut()).is_pending());
-        polled.notify_one();
-        looked.await.unwrap();
-        let _ = connection.await;
-    });
-    soon(once.notified()).await;
-    assert!(sender.is_ready());
-    Arc::clone(&client.pool).give_back(H1 { sender, closer, gate: Gate::default() });
-    drop(theirs);
-    look
+/// A server that takes everything, says nothing, and is found to have gone at the read after so many.
+struct Fading {
+    reads: Arc<AtomicUsize>,
+    last: usize,
+}
+
+impl AsyncRead for Fading {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = self.reads.fetch_add(1, Ordering::SeqCst);
+        if before < self.last { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+}
+
+impl AsyncWrite for Fading {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Puts an idle connection into the pool whose peer goes after `last` reads; the count of reads.
+async fn fading(client: &Client, last: usize) -> Arc<AtomicUsize> {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let h1 = H1::scripted(Fading { reads: Arc::clone(&reads), last }).await;
+    Arc::clone(&client.pool).give_back(h1);
+    reads
+}
+
+/// An idle connection in the pool whose peer goes just when a request has been given to it.
+async fn stale(client: &Client) {
+    let reads = fading(client, usize::MAX).await;
+    let taken = client.pool.take(false);
+    assert!(matches!(taken, Taken::Now(Grant::H1(_))));
+    fading(client, reads.load(Ordering::SeqCst)).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_has_closed_is_not_taken() {
+    let tasks = Tasks::new();
+    let (listener, url) = bind().await;
+    let count = accept(listener, &tasks, |stream, _| echo(stream));
+    let client = client(&url, &tasks);
+    let reads = fading(&client, 1).await;
+    assert_eq!(call(&client, "precious").await.unwrap(), "precious");
+    assert_eq!((count.load(Ordering::SeqCst), reads.load(Ordering::SeqCst)), (1, 2));
 }
 
 #[tokio::test]
@@ -44,12 +78,8 @@ async fn a_stale_connection_costs_a_second_try_when_nothing_was_sent() {
     let (listener, url) = bind().await;
     let count = accept(listener, &tasks, |stream, _| echo(stream));
     let client = client(&url, &tasks);
-    let look = stale(&client, &tasks).await;
-    let mut sending = Box::pin(call(&client, "precious"));
-    // The request is handed over before the connection learns that its peer has gone.
-    assert!(futures_util::poll!(sending.as_mut()).is_pending());
-    look.send(()).unwrap();
-    assert_eq!(sending.await.unwrap(), "precious");
+    stale(&client).await;
+    assert_eq!(call(&client, "precious").await.unwrap(), "precious");
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
 
@@ -59,15 +89,13 @@ async fn there_is_only_one_second_try() {
     let (listener, url) = bind().await;
     drop(listener);
     let client = client(&url, &tasks);
-    let look = stale(&client, &tasks).await;
-    let other = stale(&client, &tasks).await;
-    let mut sending = Box::pin(call(&client, "precious"));
-    assert!(futures_util::poll!(sending.as_mut()).is_pending());
-    other.send(()).unwrap();
+    let spare = fading(&client, usize::MAX).await;
+    stale(&client).await;
+    let looked = spare.load(Ordering::SeqCst);
     // Not the other idle one, which is probably as stale, but a new one: refused.
-    let error = sending.await.unwrap_err();
+    let error = call(&client, "precious").await.unwrap_err();
     assert_eq!((error.stage, error.sent), (Stage::Connect, false));
-    drop(look);
+    assert_eq!(spare.load(Ordering::SeqCst), looked);
 }
 
 #[tokio::test]
@@ -138,11 +166,10 @@ async fn a_request_handed_over_as_the_connection_ends_comes_back() {
     // The two meet only now and then, so often enough.
     for _ in 0..10_000 {
         let (ours, theirs) = tokio::io::duplex(64);
-        let (sender, mut connection) = http1::handshake(TokioIo::new(ours)).await.unwrap();
+        let (mut sender, mut connection) = http1::handshake(TokioIo::new(ours)).await.unwrap();
         assert!(futures_util::poll!(&mut connection).is_pending());
         let gate = Gate::default();
         let connection = Gated::new(connection, &gate);
-        let mut h1 = H1 { sender, closer: oneshot::channel().0, gate };
         let together = Arc::new(std::sync::Barrier::new(2));
         let other = Arc::clone(&together);
         let dropping = tokio::task::spawn_blocking(move || {
@@ -151,7 +178,11 @@ async fn a_request_handed_over_as_the_connection_ends_comes_back() {
         });
         together.wait();
         let request = Request::post("/").body(Body::empty()).unwrap();
-        let mut refused = soon(h1.try_send(request)).await.unwrap_err();
+        let sending = {
+            let _held = gate.hold();
+            sender.try_send_request(request)
+        };
+        let mut refused = soon(sending).await.unwrap_err();
         assert!(refused.take_message().is_some());
         dropping.await.unwrap();
         drop(theirs);

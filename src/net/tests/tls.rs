@@ -43,6 +43,14 @@ impl Ca {
         path
     }
 
+    /// A certificate for these names or addresses, and its key, both as PEM.
+    pub(super) fn signed(&self, names: &[&str]) -> (String, String) {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
     /// A server certificate for these names or addresses.
     pub(super) fn acceptor(&self, names: &[&str], alpn: &[&str], until_year: i32) -> TlsAcceptor {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 
 use super::assertion::{self, assertion};
 use super::pause::Pause;
-use super::token::{Issued, TokenError};
+use super::place::{Finder, Place, Towards};
+use super::scopes;
+use super::token::{Issued, Token, TokenError};
 use crate::config::{ClientSecret, OauthClient, Secret};
 use crate::net::fetch::{Fetched, basic};
-use crate::net::oauth::AuthorizationServer;
-use crate::net::{FetchError, Reach, Remote};
-use crate::tasks::Tasks;
+use crate::tasks::{Flight, Tasks};
 
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
@@ -35,37 +35,63 @@ pub(super) enum Grant<'a> {
 
 /// Where tokens for one server are issued.
 #[derive(Debug)]
-pub(super) struct TokenServer {
+pub struct TokenServer {
     /// The MCP server's name, for the log.
     server: Arc<str>,
     client: OauthClient,
-    resource: String,
+    /// How the token endpoint is found, and what the MCP server said.
+    pub(super) finder: Arc<Finder>,
     place: ArcSwapOption<Place>,
+    finding: Flight<Result<Arc<Place>, TokenError>>,
     pause: Pause,
     tasks: Tasks,
 }
 
-/// The token endpoint.
-#[derive(Debug)]
-struct Place {
-    remote: Remote,
-    /// Whether the client's secret goes into the form: only if that is all the server knows.
-    in_form: bool,
-}
-
 impl TokenServer {
-    pub(super) fn new(server: Arc<str>, client: OauthClient, resource: String, tasks: Tasks) -> Self {
-        Self { server, client, resource, place: ArcSwapOption::empty(), pause: Pause::default(), tasks }
+    pub(super) fn new(towards: &Towards<'_>, client: &OauthClient, tasks: &Tasks) -> Self {
+        Self {
+            server: Arc::clone(towards.server),
+            client: client.clone(),
+            finder: Arc::new(Finder::new(towards, client.clone(), tasks.clone())),
+            place: ArcSwapOption::empty(),
+            finding: Flight::default(),
+            pause: Pause::default(),
+            tasks: tasks.clone(),
+        }
+    }
+
+    /// Whether the operator said which scopes are asked for: then no server widens them.
+    pub(super) fn is_bounded(&self) -> bool {
+        !self.client.scopes.is_empty()
+    }
+
+    /// The MCP server wants more scopes than the operator said.
+    pub(super) fn tell_bounds(&self, token: &Token, wanted: &[String]) {
+        let missing: Vec<&String> = wanted.iter().filter(|scope| !token.has(scope)).collect();
+        let help = "add them to `credentials.scopes`, or leave that out to let the server say what it needs";
+        tracing::warn!(server = %self.server, ?missing, help, "the server wants more scopes");
+    }
+
+    /// The MCP server refused a token that it may have wanted from elsewhere: it is asked again who issues them.
+    pub(super) fn doubt(&self) {
+        if self.finder.discovers() {
+            self.place.store(None);
+        }
     }
 
     pub(super) fn issuer(&self) -> Option<&str> {
         self.client.issuer.as_deref()
     }
 
-    /// Asks for a token, once. While the server was out of order a moment ago it is not asked.
-    pub(super) async fn ask(&self, grant: Grant<'_>) -> Result<Issued, TokenError> {
+    /// Asks for a token, once, with these scopes besides. While the server was out of order a moment ago it is not
+    /// asked.
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        grant: Grant<'_>,
+        wider: &[String],
+    ) -> Result<Issued, TokenError> {
         self.pause.check()?;
-        let issued = self.try_ask(grant).await;
+        let issued = self.try_ask(grant, wider).await;
         match &issued {
             Ok(_) => self.pause.note(None),
             Err(error) => {
@@ -80,9 +106,11 @@ impl TokenServer {
         issued
     }
 
-    async fn try_ask(&self, grant: Grant<'_>) -> Result<Issued, TokenError> {
+    async fn try_ask(self: &Arc<Self>, grant: Grant<'_>, wider: &[String]) -> Result<Issued, TokenError> {
         let place = self.place().await?;
-        let scope = self.client.scopes.join(" ");
+        let own = if self.is_bounded() { &self.client.scopes } else { &place.scopes };
+        let scopes = scopes::union(own, wider);
+        let scope = scopes.join(" ");
         let mut form: Vec<(&str, &str)> = Vec::with_capacity(12);
         match grant {
             Grant::ClientCredentials => form.push(("grant_type", "client_credentials")),
@@ -95,53 +123,35 @@ impl TokenServer {
             }
         }
         // In every request, whether the server knows it or not.
-        form.push(("resource", &self.resource));
+        form.push(("resource", &place.resource));
         if !scope.is_empty() {
             form.push(("scope", &scope));
         }
         let proof = self.proof(&place)?;
         form.extend(proof.form.iter().map(|(name, value)| (*name, value.expose())));
-        let answer = place.remote.post_form(&form, proof.authorization).await.map_err(unavailable)?;
-        let issued = read(&answer)?;
+        let issued = read(&place.remote.post_form(&form, proof.authorization).await?)?;
         if let Grant::Exchange { subject, .. } = grant
             && issued.header.as_bytes().strip_prefix(b"Bearer ") == Some(subject.expose().as_bytes())
         {
             // Presented to the server it would be the caller's own token after all.
             return Err(TokenError::Unusable("is the caller's own token"));
         }
-        Ok(issued)
+        self.finder.bind(&place);
+        Ok(Issued { scopes, ..issued })
     }
 
-    /// The token endpoint: the operator's word, or the issuer's metadata.
-    async fn place(&self) -> Result<Arc<Place>, TokenError> {
-        if let Some(known) = self.place.load_full() {
+    /// The token endpoint, found once for all who wait.
+    async fn place(self: &Arc<Self>) -> Result<Arc<Place>, TokenError> {
+        if let Some(known) = self.place.load_full().filter(|place| place.holds()) {
             return Ok(known);
         }
-        let absent = |error: &dyn std::fmt::Display| TokenError::Unavailable(error.to_string());
-        let place = match (&self.client.token_url, &self.client.issuer) {
-            (Some(url), _) => {
-                let remote = Remote::new(url, Reach::Any, &self.tasks).map_err(|error| absent(&error))?;
-                Place { remote, in_form: false }
-            }
-            (None, Some(issuer)) => {
-                let issuer = issuer.clone();
-                let unguarded = self.client.unguarded;
-                let server = AuthorizationServer { issuer, discovered: false, unguarded };
-                let metadata = server.metadata(&self.tasks).await.map_err(|error| absent(&error))?;
-                let none = "its metadata have no token_endpoint; set `token_url`";
-                let address = metadata.token_endpoint.as_deref().ok_or_else(|| absent(&none))?;
-                let remote = server.remote("token_endpoint", address, &self.tasks);
-                let knows = |method: &str| {
-                    metadata.token_endpoint_auth_methods_supported.iter().any(|known| known == method)
-                };
-                let in_form = knows("client_secret_post") && !knows("client_secret_basic");
-                Place { remote: remote.map_err(|error| absent(&error))?, in_form }
-            }
-            (None, None) => return Err(absent(&"no address is configured")),
-        };
-        let place = Arc::new(place);
-        self.place.store(Some(Arc::clone(&place)));
-        Ok(place)
+        let own = Arc::clone(self);
+        let found = self.finding.join(&self.tasks, "find token endpoint", || async move {
+            let place = Arc::new(own.finder.find().await?);
+            own.place.store(Some(Arc::clone(&place)));
+            Ok(place)
+        });
+        found.await.unwrap_or_else(|| Err(TokenError::Unavailable("stopping".to_owned())))
     }
 
     /// How the gateway proves who it is.
@@ -156,10 +166,7 @@ impl TokenServer {
                 Ok(Proof { authorization: basic(id, secret.expose()), form: Vec::new() })
             }
             ClientSecret::Key(key) => {
-                // The issuer is the audience; of a server without a name, its address is.
-                let address = self.client.token_url.as_ref().map_or("", |url| url.as_str());
-                let audience = self.client.issuer.as_deref().unwrap_or(address);
-                let signed = assertion(key, id, audience)
+                let signed = assertion(key, id, &place.audience)
                     .ok_or_else(|| TokenError::Unavailable("nothing can be signed".to_owned()))?;
                 let form = vec![
                     shown(),
@@ -177,10 +184,6 @@ struct Proof {
     form: Vec<(&'static str, Secret)>,
 }
 
-fn unavailable(error: FetchError) -> TokenError {
-    TokenError::Unavailable(error.to_string())
-}
-
 /// A token, a refusal, or nothing of the kind.
 fn read(answer: &Fetched) -> Result<Issued, TokenError> {
     let status = answer.status;
@@ -190,6 +193,10 @@ fn read(answer: &Fetched) -> Result<Issued, TokenError> {
     }
     if status.is_client_error() {
         let said = document.as_ref().and_then(|document| document.get("error")?.as_str());
+        if said.is_none() && matches!(status.as_u16(), 404 | 405 | 410) {
+            // Nobody there who issues tokens: it may have moved.
+            return Err(TokenError::Unavailable(format!("status {}", status.as_u16())));
+        }
         return Err(TokenError::Refused(status.as_u16(), known(said)));
     }
     if status != StatusCode::OK && status != StatusCode::CREATED {

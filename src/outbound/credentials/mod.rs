@@ -4,19 +4,23 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
-use url::Url;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 mod assertion;
+mod challenge;
 mod client;
 mod exchange;
 mod issuer;
 mod pause;
+mod place;
+mod scopes;
 #[cfg(test)]
 mod tests;
 mod token;
 
+pub(crate) use challenge::Challenge;
 pub use exchange::OnBehalf;
+pub use place::Towards;
 pub use token::{Token, TokenError};
 
 use crate::config::{Credentials, OauthClient};
@@ -31,32 +35,51 @@ pub enum Credential {
     /// The same headers with every request, or none.
     Fixed(HeaderMap),
     /// A token of the gateway's own.
-    Client(Arc<ClientToken>),
+    Client(Arc<ClientToken>, Arc<TokenServer>),
     /// A token for each caller, and one of the gateway's own for what belongs to no caller.
-    User(Arc<ClientToken>, Box<Exchanger>),
+    User(Arc<ClientToken>, Box<Exchanger>, Arc<TokenServer>),
+}
+
+/// A server's no to a request.
+#[derive(Debug)]
+pub(crate) struct Refusal<'a> {
+    /// 401 or 403
+    pub(crate) status: StatusCode,
+    /// The token it was about, if there was one.
+    pub(crate) token: Option<&'a Arc<Token>>,
+    /// What the server says is missing.
+    pub(crate) challenge: Challenge,
+}
+
+/// What has been done about refusals of one request: each remedy is tried once.
+#[derive(Debug, Default)]
+pub(crate) struct Tried {
+    asked: bool,
+    renewed: bool,
+    widened: bool,
 }
 
 impl Credential {
-    /// What `credentials` say, towards the server at `url`. Nothing is asked for yet.
-    pub fn new(server: &Arc<str>, url: &Url, credentials: &Credentials, tasks: &Tasks) -> Self {
-        let issuer = |client: &OauthClient| {
-            let resource = client.resource.clone().unwrap_or_else(|| canonical(url));
-            Arc::new(TokenServer::new(Arc::clone(server), client.clone(), resource, tasks.clone()))
-        };
+    /// What `credentials` say, towards one server. Nothing is asked for yet.
+    pub fn new(towards: &Towards<'_>, credentials: &Credentials, tasks: &Tasks) -> Self {
+        let issuer = |client: &OauthClient| Arc::new(TokenServer::new(towards, client, tasks));
         let own = |issuer: &Arc<TokenServer>| {
             let issuer = Arc::clone(issuer);
-            let source = move || {
+            let source = move |wider: Vec<String>| {
                 let issuer = Arc::clone(&issuer);
-                async move { issuer.ask(Grant::ClientCredentials).await }
+                async move { issuer.ask(Grant::ClientCredentials, &wider).await }
             };
-            Arc::new(ClientToken::new(Box::new(move || Box::pin(source())), tasks.clone()))
+            Arc::new(ClientToken::new(Box::new(move |wider| Box::pin(source(wider))), tasks.clone()))
         };
         match credentials {
-            Credentials::Client(client) => Self::Client(own(&issuer(client))),
+            Credentials::Client(client) => {
+                let issuer = issuer(client);
+                Self::Client(own(&issuer), issuer)
+            }
             Credentials::Exchange { client, audience } => {
                 let issuer = issuer(client);
-                let own = own(&issuer);
-                Self::User(own, Box::new(Exchanger::new(issuer, audience.clone())))
+                let exchanger = Exchanger::new(Arc::clone(&issuer), audience.clone());
+                Self::User(own(&issuer), Box::new(exchanger), issuer)
             }
             fixed => Self::Fixed(fixed_headers(fixed)),
         }
@@ -66,11 +89,11 @@ impl Credential {
     pub const fn fixed(&self) -> Option<&HeaderMap> {
         match self {
             Self::Fixed(headers) => Some(headers),
-            Self::Client(_) | Self::User(..) => None,
+            Self::Client(..) | Self::User(..) => None,
         }
     }
 
-    /// Adds a token that is valid now to `headers`.
+    /// Adds a token that is valid now to `headers`; `None` while the server has not said who issues them.
     ///
     /// # Errors
     ///
@@ -79,32 +102,63 @@ impl Credential {
         &self,
         caller: Option<&OnBehalf>,
         headers: &mut HeaderMap,
-    ) -> Result<Arc<Token>, TokenError> {
+    ) -> Result<Option<Arc<Token>>, TokenError> {
         let token = match (self, caller) {
             (Self::Fixed(_), _) => return Err(TokenError::Unusable("is not asked for")),
-            (Self::Client(own), _) | (Self::User(own, _), None) => own.get().await?,
-            (Self::User(_, exchanger), Some(caller)) => exchanger.get(caller).await?,
+            (Self::Client(own, issuer), _) if issuer.finder.is_waiting() && !own.is_there() => {
+                return Ok(None);
+            }
+            (Self::Client(own, _), _) | (Self::User(own, ..), None) => own.get().await?,
+            (Self::User(_, exchanger, _), Some(caller)) => exchanger.get(caller).await?,
         };
         headers.insert(header::AUTHORIZATION, token.header.clone());
-        Ok(token)
+        Ok(Some(token))
     }
 
-    /// The server refused this token (401): forgets it. True when another one may be tried.
-    pub async fn refused(&self, caller: Option<&OnBehalf>, token: &Arc<Token>) -> bool {
-        match (self, caller) {
-            (Self::Fixed(_), _) => false,
-            (Self::Client(own), _) | (Self::User(own, _), None) => own.refused(token),
-            (Self::User(_, exchanger), Some(caller)) => exchanger.refused(caller, token).await,
+    /// The server refused a request. True when the same may be sent once more: with a first token, with another one
+    /// or with one of more scopes.
+    pub(crate) async fn remedy(
+        &self,
+        caller: Option<&OnBehalf>,
+        refusal: &Refusal<'_>,
+        tried: &mut Tried,
+    ) -> bool {
+        let (Self::Client(own, issuer) | Self::User(own, _, issuer)) = self else { return false };
+        let challenge = &refusal.challenge;
+        let (tried, token) = match (refusal.status, refusal.token) {
+            (StatusCode::UNAUTHORIZED, None) => {
+                issuer.finder.challenged(challenge);
+                return !std::mem::replace(&mut tried.asked, true);
+            }
+            (StatusCode::UNAUTHORIZED, Some(token)) => (&mut tried.renewed, token),
+            (_, Some(token)) if challenge.wants_scopes() => (&mut tried.widened, token),
+            _ => return false,
+        };
+        let first = !std::mem::replace(tried, true);
+        if refusal.status == StatusCode::UNAUTHORIZED {
+            issuer.finder.challenged(challenge);
+            issuer.doubt();
+            let renewed = first
+                && match (self, caller) {
+                    (Self::User(_, exchanger, _), Some(caller)) => exchanger.refused(caller, token).await,
+                    _ => own.refused(token),
+                };
+            if !renewed {
+                issuer.finder.wonder(challenge);
+            }
+            return renewed;
         }
-    }
-}
-
-/// The resource that a server's tokens are for: its address, where a root has no slash.
-fn canonical(url: &Url) -> String {
-    let text = url.as_str();
-    match (url.path(), url.query()) {
-        ("/", None) => text.strip_suffix('/').unwrap_or(text).to_owned(),
-        _ => text.to_owned(),
+        if issuer.is_bounded() {
+            issuer.tell_bounds(token, &challenge.scopes);
+            return false;
+        }
+        first
+            && match (self, caller) {
+                (Self::User(_, exchanger, _), Some(caller)) => {
+                    exchanger.widen(caller, token, &challenge.scopes).await
+                }
+                _ => own.widen(token, &challenge.scopes).await,
+            }
     }
 }
 

@@ -1,17 +1,15 @@
 //! Tokens in time: who fetches, who waits, what is used meanwhile (A-41, F-068). The clock is stopped.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::{advance, resume};
-use url::Url;
 
-use super::canonical;
-use super::client::ClientToken;
+use super::client::{ClientToken, DENIED};
 use super::token::{Issued, TokenError};
 use crate::tasks::Tasks;
 
@@ -25,7 +23,7 @@ struct Bench {
 fn bench(answer: impl Fn(usize) -> Result<Value, TokenError> + Send + Sync + 'static) -> Bench {
     let asked = Arc::new(AtomicUsize::new(0));
     let (count, tasks) = (Arc::clone(&asked), Tasks::new());
-    let source = move || {
+    let source = move |_: Vec<String>| {
         let said = answer(count.fetch_add(1, Ordering::SeqCst) + 1);
         let issued = said.and_then(|said| Issued::read(said.as_object().unwrap()));
         Box::pin(async move { issued }) as _
@@ -100,7 +98,7 @@ async fn f_068_a_valid_token_is_used_while_renewal_fails_and_tries_are_bounded()
 async fn f_068_fifty_callers_cause_one_question() {
     let (gate, asked) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
     let (open, count) = (Arc::clone(&gate), Arc::clone(&asked));
-    let source = move || {
+    let source = move |_: Vec<String>| {
         let number = count.fetch_add(1, Ordering::SeqCst) + 1;
         let open = Arc::clone(&open);
         Box::pin(async move {
@@ -194,10 +192,45 @@ fn answers_that_are_no_bearer_token() {
     }
 }
 
-#[test]
-fn a_37_the_resource_is_the_servers_address() {
-    let of = |url: &str| canonical(&Url::parse(url).unwrap());
-    assert_eq!(of("https://MCP.example.com"), "https://mcp.example.com");
-    assert_eq!(of("https://mcp.example.com:443/mcp"), "https://mcp.example.com/mcp");
-    assert_eq!(of("https://mcp.example.com/a/?t=1"), "https://mcp.example.com/a/?t=1");
+/// Covers: A-39, F-068: callers who need a scope at once cost one question; one that is not to be had costs one a minute, and
+/// nobody a token that is good.
+#[tokio::test(start_paused = true)]
+async fn a_39_fifty_callers_step_up_once() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let note = Arc::clone(&asked);
+    let source = move |wider: Vec<String>| {
+        note.lock().unwrap().push(wider.join(" "));
+        Box::pin(async move {
+            if wider.iter().any(|scope| scope == "none") {
+                return Err(TokenError::Refused(400, "invalid_scope"));
+            }
+            let issued = Issued::read(numbered(1, &json!(100_000)).unwrap().as_object().unwrap());
+            Ok(Issued { scopes: wider, ..issued? })
+        }) as _
+    };
+    let token = Arc::new(ClientToken::new(Box::new(source), Tasks::new()));
+    let first = token.get().await.unwrap();
+    let (write, none) = (["w".to_owned()], ["none".to_owned()]);
+    let all = join_all((0..50).map(|_| token.widen(&first, &write))).await;
+    assert!(all.iter().all(|done| *done));
+    assert_eq!(*asked.lock().unwrap(), ["", "w"]);
+    let second = token.get().await.unwrap();
+    assert!(!token.widen(&second, &write).await, "it has that, and it was not enough");
+    second.accept();
+    for minute in 1..3 {
+        let all = join_all((0..50).map(|_| token.widen(&second, &none))).await;
+        assert!(!all.iter().any(|done| *done));
+        assert!(!token.widen(&second, &none).await);
+        assert_eq!(asked.lock().unwrap().len(), 2 + minute);
+        assert!(Arc::ptr_eq(&token.get().await.unwrap(), &second), "what there is stays");
+        advance(DENIED).await;
+    }
+    // Where nobody takes the token with more, there is none with still more at once.
+    let other = ["x".to_owned()];
+    assert!(token.widen(&second, &other).await);
+    let third = token.get().await.unwrap();
+    assert!(!token.widen(&third, &["y".to_owned()]).await, "not taken by anybody yet");
+    third.accept();
+    assert!(token.widen(&third, &["y".to_owned()]).await);
+    assert_eq!(asked.lock().unwrap().last().unwrap(), "w x y");
 }

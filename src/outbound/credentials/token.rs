@@ -7,7 +7,7 @@ use http::HeaderValue;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::sensitive;
+use super::{scopes, sensitive};
 
 /// The life of a token of which nothing sensible is said.
 const UNSAID: Duration = Duration::from_secs(300);
@@ -34,6 +34,9 @@ pub enum TokenError {
     /// The caller brought nothing that could be exchanged.
     #[error("the caller {0}")]
     Caller(&'static str),
+    /// The server names another authorization server than the one our credentials are of.
+    #[error("the server names another issuer now, to which our credentials do not belong")]
+    Moved,
 }
 
 /// What was issued, before anybody knows when.
@@ -43,6 +46,8 @@ pub(super) struct Issued {
     pub(super) header: HeaderValue,
     /// How long it lives.
     pub(super) life: Duration,
+    /// What was asked for with it.
+    pub(super) scopes: Vec<String>,
 }
 
 /// A token in use. Its value is only in a header that no log shows.
@@ -54,6 +59,8 @@ pub struct Token {
     /// From here on it is not used.
     pub(super) dead_at: Instant,
     born: Instant,
+    /// The scopes it was asked for with.
+    scopes: Vec<String>,
     /// Whether it took the place of one that was refused.
     renewal: bool,
     accepted: AtomicBool,
@@ -75,7 +82,7 @@ impl Issued {
         let header = Some(token).filter(|token| token.bytes().all(|byte| byte.is_ascii_graphic()));
         let header = header.and_then(|token| sensitive(&format!("Bearer {token}")));
         let header = header.ok_or(TokenError::Unusable("has a token that cannot stand in a header"))?;
-        Ok(Self { header, life: life(answer.get("expires_in")) })
+        Ok(Self { header, life: life(answer.get("expires_in")), scopes: Vec::new() })
     }
 }
 
@@ -105,6 +112,7 @@ impl Token {
             refresh_at: born + (issued.life * 4 / 5).min(usable),
             dead_at: born + usable,
             born,
+            scopes: issued.scopes,
             renewal,
             accepted: AtomicBool::new(false),
         }
@@ -113,6 +121,21 @@ impl Token {
     /// A server took it.
     pub fn accept(&self) {
         self.accepted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked for with all of these.
+    pub(super) fn covers(&self, scopes: &[String]) -> bool {
+        scopes::within(scopes, &self.scopes)
+    }
+
+    /// The same for one.
+    pub(super) fn has(&self, scope: &String) -> bool {
+        self.scopes.contains(scope)
+    }
+
+    /// Whether it may be replaced by one with more scopes: not when it was replaced a moment ago and no server has taken it.
+    pub(super) fn may_widen(&self) -> bool {
+        !self.renewal || self.accepted.load(Ordering::Relaxed) || self.born.elapsed() >= STUBBORN
     }
 
     /// Whether a refusal is a reason for another one: not when that one was just tried, or each call that a server

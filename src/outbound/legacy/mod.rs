@@ -5,11 +5,13 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 mod watch;
 
+use super::context::Asks;
 use super::request::{Request, close};
 use super::server::Peer;
 use super::wire::Wire;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
+use crate::protocol::items::json_string;
 use crate::protocol::message;
 use crate::protocol::version::LATEST_LEGACY;
 use crate::protocol::{code, header};
@@ -23,16 +25,23 @@ pub struct Session {
     pub version: String,
 }
 
-/// The `initialize` request; we declare no capability, so no server may ask for input yet (G-48).
-pub fn initialize(id: u64, client: &str) -> Parts {
-    let params =
-        format!("{{\"protocolVersion\":\"{LATEST_LEGACY}\",\"capabilities\":{{}},\"clientInfo\":{client}}}");
+/// The `initialize` request: declares what the client behind it can be asked for, and nothing else (G-48, R-34).
+pub fn initialize(id: u64, asks: Asks, client: &str) -> Parts {
+    let declared = asks.declaration();
+    let params = format!(
+        "{{\"protocolVersion\":\"{LATEST_LEGACY}\",\"capabilities\":{declared},\"clientInfo\":{client}}}"
+    );
     message::request(Some(&Id::number(id)), "initialize", params)
 }
 
 /// `notifications/initialized`.
 pub fn initialized() -> Parts {
     message::request(None, "notifications/initialized", Parts::new())
+}
+
+/// `ping`: is anybody there?
+pub fn ping(id: u64) -> Parts {
+    message::request(Some(&Id::number(id)), "ping", Parts::new())
 }
 
 /// `notifications/cancelled` for a request of ours (G-47).
@@ -65,28 +74,49 @@ pub fn headers(session: &Session) -> HeaderMap {
 
 /// The answer to a request of the server's own: `ping` is answered, the rest refused (R-35, G-45).
 pub fn answer(method: &str, id: &[u8]) -> Parts {
-    let id = String::from_utf8_lossy(id);
     if method == "ping" {
-        return format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}").into();
+        return response(id, "{}".into());
     }
-    format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{},\"message\":\"Method not found\"}}}}",
-        code::METHOD_NOT_FOUND
-    )
-    .into()
+    refusal(id, code::METHOD_NOT_FOUND, "Method not found")
 }
 
-/// Whether a legacy server refused because it does not know our session any more (G-42), or because it speaks the
-/// modern revision by now (G-65). Such a refusal comes before execution, so the request may be sent again.
-pub(super) async fn session_lost(peer: &Peer, wire: &mut Wire) -> bool {
-    let Some(session) = &peer.session else { return false };
+/// The answer to a request of the server's own: this result.
+pub fn response(id: &[u8], result: Bytes) -> Parts {
+    let mut parts = Parts::with_capacity(3);
+    parts.push(format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":", String::from_utf8_lossy(id)));
+    parts.push(result);
+    parts.push("}");
+    parts
+}
+
+/// The answer to a request of the server's own: this error.
+pub fn refusal(id: &[u8], code: i32, message: &str) -> Parts {
+    let (id, message) = (String::from_utf8_lossy(id), json_string(message));
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":{message}}}}}").into()
+}
+
+/// What a refusal that came before execution says, so that the request may be sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It does not know our session any more (G-42).
+    Session,
+    /// It speaks the modern revision by now (G-65).
+    Dialect,
+}
+
+/// Whether a legacy server refused for one of these reasons.
+pub(super) async fn lost(peer: &Peer, wire: &mut Wire) -> Option<Lost> {
+    let session = peer.session.as_ref()?;
+    // The older transport has the session's id in its endpoint (G-72).
+    let has_session = session.id.is_some() || peer.connection.is_some();
     match wire.status() {
-        Some(404) => session.id.is_some(),
-        Some(400) => wire
-            .peek()
-            .await
-            .is_some_and(|body| (session.id.is_some() && mentions_session(&body)) || is_modern_error(body)),
-        _ => false,
+        Some(404) => has_session.then_some(Lost::Session),
+        Some(400) => {
+            let body = wire.peek().await?;
+            let named = has_session && mentions_session(&body);
+            if is_modern_error(body) { Some(Lost::Dialect) } else { named.then_some(Lost::Session) }
+        }
+        _ => None,
     }
 }
 

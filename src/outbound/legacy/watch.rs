@@ -1,6 +1,7 @@
 //! What a legacy server says outside of calls: its GET stream, and resources subscribed one by one (G-43, S-52).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
 use tokio::time::timeout;
@@ -9,20 +10,27 @@ use super::headers as session_headers;
 use crate::outbound::error::Failure;
 use crate::outbound::link::http::HttpLink;
 use crate::outbound::listen::{ACK, Agreed, NoListen, Source};
-use crate::outbound::server::{Peer, Server, Transport};
+use crate::outbound::place::{Place, Transport};
+use crate::outbound::resume::Resume;
+use crate::outbound::server::{Peer, Server};
 use crate::outbound::wire::Wire;
 use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
 use crate::protocol::message::{ReceivedKind, request};
 
+/// However soon a server wants its stream to be opened again: it is open for good.
+const LEAST: Duration = Duration::from_secs(1);
+
 impl Server {
     pub(in crate::outbound) async fn listen_get(
         &self,
+        place: &Place,
         peer: &Arc<Peer>,
-        link: &HttpLink,
+        link: &Arc<HttpLink>,
     ) -> Result<(Source, Agreed), NoListen> {
         let headers = peer.session.as_ref().map(session_headers).unwrap_or_default();
-        let answer = match timeout(ACK, link.get(headers)).await {
+        let caller = place.on_behalf();
+        let answer = match timeout(ACK, link.get_for(caller.as_deref(), headers.clone())).await {
             Ok(Ok(answer)) => answer,
             Ok(Err((failure, _))) => return Err(self.no_listen(failure)),
             // Some servers hold the headers back until there is something to say; those cannot be told from
@@ -32,10 +40,11 @@ impl Server {
         let has_session = peer.session.as_ref().is_some_and(|session| session.id.is_some());
         match answer.status.as_u16() {
             200 if answer.is_stream() => {
-                Ok((Source::Stream(Box::new(Wire::http(answer)), None), Agreed::default()))
+                let wire = Wire::resumable(answer, || Resume::new(link, headers, caller, LEAST));
+                Ok((Source::Stream(Box::new(wire), None), Agreed::default()))
             }
-            404 if has_session && self.is_current(peer) => {
-                self.forget(peer);
+            404 if has_session && place.is_current(peer) => {
+                place.forget(peer);
                 Err(self.no_listen(Failure::Status(404)))
             }
             status @ 500..=599 => Err(self.no_listen(Failure::Status(status))),
@@ -47,12 +56,12 @@ impl Server {
     /// Subscribes a legacy server's resources; those it refused are left out.
     pub(in crate::outbound) async fn subscribe(
         self: &Arc<Self>,
-        peer: &Arc<Peer>,
+        at: (&Arc<Place>, &Arc<Peer>),
         uris: &[String],
     ) -> Vec<String> {
         let mut agreed = Vec::new();
         for uri in uris {
-            if self.tell_subscription(peer, "resources/subscribe", uri).await {
+            if self.tell_subscription(at, "resources/subscribe", uri).await {
                 agreed.push(uri.clone());
             }
         }
@@ -61,7 +70,7 @@ impl Server {
 
     pub(in crate::outbound) async fn tell_subscription(
         self: &Arc<Self>,
-        peer: &Arc<Peer>,
+        (place, peer): (&Arc<Place>, &Arc<Peer>),
         method: &str,
         uri: &str,
     ) -> bool {
@@ -70,14 +79,13 @@ impl Server {
         let body = request(Some(&Id::number(id)), method, params);
         let headers: HeaderMap = peer.session.as_ref().map(session_headers).unwrap_or_default();
         let asked = async {
-            let mut wire = match (&self.transport, &peer.connection) {
-                (Transport::Http(link), _) => Wire::http(link.post(headers, body).await.ok()?),
-                (Transport::Stdio(_), Some(connection)) => {
-                    let inbox = connection.open(id);
-                    connection.send(&body).await.ok()?;
-                    Wire::Stdio(inbox)
+            let mut wire = match (&peer.connection, &place.transport) {
+                (Some(connection), _) => Wire::put(connection.request(id, headers, &body).await.ok()?),
+                (None, Transport::Http(link)) => {
+                    let caller = place.on_behalf();
+                    Wire::http(link.post_for(caller.as_deref(), headers, body).await.ok()?)
                 }
-                _ => return None,
+                (None, Transport::Stdio(_)) => return None,
             };
             loop {
                 match wire.next().await.ok()?.kind {

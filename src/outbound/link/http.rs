@@ -1,6 +1,7 @@
 //! Streamable HTTP: one POST out, one JSON object or a stream of events back (H-60, H-61).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -13,7 +14,7 @@ use url::Url;
 use crate::net::body::Body;
 use crate::net::budget::{Budget, Held};
 use crate::net::{Client, ClientError};
-use crate::outbound::credentials::{Credential, OnBehalf, Token};
+use crate::outbound::credentials::{Challenge, Credential, OnBehalf, Refusal, Token, Tried};
 use crate::outbound::error::Failure;
 use crate::protocol::edit::Parts;
 use crate::protocol::sse;
@@ -21,12 +22,24 @@ use crate::protocol::sse;
 /// Where to POST, and what goes with every request.
 #[derive(Debug)]
 pub struct HttpLink {
-    client: Client,
+    clients: Clients,
+    url: Url,
     uri: Uri,
     headers: HeaderMap,
+    /// Whether it is known to speak the transport of 2024-11-05.
+    speaks_sse: AtomicBool,
     credential: Credential,
     budget: Budget,
     max_result: usize,
+}
+
+/// The connections to one server.
+#[derive(Debug)]
+pub struct Clients {
+    /// For what is asked and answered.
+    pub calls: Client,
+    /// For streams of what the server says by itself.
+    pub streams: Client,
 }
 
 /// The answer to one POST.
@@ -51,13 +64,16 @@ pub struct Answer {
 #[derive(Debug, Clone)]
 struct Letter {
     method: Method,
+    /// Where, if not to the configured URL.
+    to: Option<Uri>,
     extra: HeaderMap,
     body: Parts,
 }
 
 #[derive(Debug)]
 enum AnswerBody {
-    Whole(Body),
+    /// The first piece, and what came after it.
+    Whole(Body, Option<Bytes>, BytesMut),
     Events(Body, Box<sse::Parser>),
     Done,
 }
@@ -65,18 +81,13 @@ enum AnswerBody {
 impl HttpLink {
     /// A link to `url` that presents `credential` with every request.
     pub fn new(
-        client: Client,
+        clients: Clients,
         url: &Url,
         credential: Credential,
         budget: Budget,
         max_result: usize,
     ) -> Result<Self, Failure> {
-        let mut path = url.path().to_owned();
-        if let Some(query) = url.query() {
-            path.push('?');
-            path.push_str(query);
-        }
-        let uri = path.parse().map_err(|_| Failure::Unavailable("the url has no usable path".into()))?;
+        let uri = path_of(url)?;
         let mut headers = HeaderMap::with_capacity(12);
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -85,33 +96,82 @@ impl HttpLink {
             header::USER_AGENT,
             HeaderValue::from_static(concat!("gatehouse/", env!("CARGO_PKG_VERSION"))),
         );
-        Ok(Self { client, uri, headers, credential, budget, max_result })
+        Ok(Self {
+            clients,
+            url: url.clone(),
+            uri,
+            headers,
+            speaks_sse: AtomicBool::new(false),
+            credential,
+            budget,
+            max_result,
+        })
     }
 
-    /// Sends one message of the gateway's own. The error says whether the server may have seen it.
-    pub async fn post(&self, extra: HeaderMap, body: Parts) -> Result<Answer, (Failure, bool)> {
-        self.post_for(None, extra, body).await
+    /// The configured URL.
+    pub(super) const fn url(&self) -> &Url {
+        &self.url
     }
 
-    /// Sends one message for a caller, who matters where each is presented as himself.
+    /// The longest message.
+    pub(super) const fn max_result(&self) -> usize {
+        self.max_result
+    }
+
+    /// The allowance of the process.
+    pub(super) const fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Whether the next contact begins with the 2024-11-05 transport (G-65).
+    pub fn speaks_sse(&self) -> bool {
+        self.speaks_sse.load(Ordering::Relaxed)
+    }
+
+    /// Remembers what was found out.
+    pub fn note_sse(&self, speaks: bool) {
+        self.speaks_sse.store(speaks, Ordering::Relaxed);
+    }
+
+    /// Sends one message for a caller, who matters where each is presented as himself; `None`: it is the gateway's
+    /// own. The error says whether the server may have seen it.
     pub async fn post_for(
         &self,
         caller: Option<&OnBehalf>,
         extra: HeaderMap,
         body: Parts,
     ) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::POST, extra, body }, caller).await
+        self.exchange(Letter { method: Method::POST, to: None, extra, body }, caller).await
+    }
+
+    /// Sends one message to another path of the same server (G-71).
+    pub async fn post_to(
+        &self,
+        to: &Uri,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+        body: Parts,
+    ) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Letter { method: Method::POST, to: Some(to.clone()), extra, body }, caller).await
     }
 
     /// Opens a stream of what the server says outside of calls (G-43).
-    pub async fn get(&self, extra: HeaderMap) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::GET, extra, body: Parts::new() }, None).await
+    pub async fn get_for(
+        &self,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+    ) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Letter { method: Method::GET, to: None, extra, body: Parts::new() }, caller).await
     }
 
     /// Ends a session (G-46).
-    pub async fn delete(&self, extra: HeaderMap) -> Result<StatusCode, (Failure, bool)> {
-        let letter = Letter { method: Method::DELETE, extra, body: Parts::new() };
-        Ok(self.exchange(letter, None).await?.status)
+    pub async fn delete_for(
+        &self,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+    ) -> Result<StatusCode, (Failure, bool)> {
+        let letter = Letter { method: Method::DELETE, to: None, extra, body: Parts::new() };
+        Ok(self.exchange(letter, caller).await?.status)
     }
 
     async fn exchange(&self, letter: Letter, caller: Option<&OnBehalf>) -> Result<Answer, (Failure, bool)> {
@@ -126,19 +186,25 @@ impl HttpLink {
         Ok(self.answer(self.send(request).await?))
     }
 
-    /// A refused token is renewed once, and the letter sent once more: 401 comes before execution.
+    /// A refusal comes before execution, so what can be cured is, and the letter sent once more.
     async fn exchange_with_token(
         &self,
         letter: Letter,
         caller: Option<&OnBehalf>,
     ) -> Result<Answer, (Failure, bool)> {
-        let (response, token) = self.present(letter.clone(), caller).await?;
-        let refused = response.status() == StatusCode::UNAUTHORIZED;
-        if !refused || !Box::pin(self.credential.refused(caller, &token)).await {
-            return Ok(self.answer(response));
+        let mut tried = Tried::default();
+        loop {
+            let (response, token) = self.present(letter.clone(), caller).await?;
+            let status = response.status();
+            if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+                return Ok(self.answer(response));
+            }
+            let challenge = Challenge::read(response.headers());
+            let refusal = Refusal { status, token: token.as_ref(), challenge };
+            if !Box::pin(self.credential.remedy(caller, &refusal, &mut tried)).await {
+                return Ok(self.answer(response));
+            }
         }
-        drop(response);
-        Ok(self.answer(self.present(letter, caller).await?.0))
     }
 
     /// Sends a letter with a token; also the token.
@@ -146,12 +212,12 @@ impl HttpLink {
         &self,
         letter: Letter,
         caller: Option<&OnBehalf>,
-    ) -> Result<(Response<Body>, Arc<Token>), (Failure, bool)> {
+    ) -> Result<(Response<Body>, Option<Arc<Token>>), (Failure, bool)> {
         let mut request = self.request(letter);
         let token = Box::pin(self.credential.present(caller, request.headers_mut())).await;
         let token = token.map_err(|error| (Failure::NoToken(error.to_string()), false))?;
         let response = Box::pin(self.send(request)).await?;
-        if response.status() != StatusCode::UNAUTHORIZED {
+        if let Some(token) = token.as_ref().filter(|_| response.status() != StatusCode::UNAUTHORIZED) {
             token.accept();
         }
         Ok((response, token))
@@ -160,7 +226,7 @@ impl HttpLink {
     fn request(&self, letter: Letter) -> Request<Parts> {
         let mut request = Request::new(letter.body);
         *request.method_mut() = letter.method;
-        *request.uri_mut() = self.uri.clone();
+        *request.uri_mut() = letter.to.unwrap_or_else(|| self.uri.clone());
         let mut headers = self.headers.clone();
         if request.method() != Method::POST {
             headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -172,7 +238,10 @@ impl HttpLink {
     }
 
     async fn send(&self, request: Request<Parts>) -> Result<Response<Body>, (Failure, bool)> {
-        self.client.send(request).await.map_err(|error| (unavailable(&error), error.sent))
+        // Streams are open for good: were they counted among the calls, many of them would leave no room for any.
+        let client =
+            if request.method() == Method::GET { &self.clients.streams } else { &self.clients.calls };
+        client.send(request).await.map_err(|error| (unavailable(&error), error.sent))
     }
 
     fn answer(&self, response: Response<Body>) -> Answer {
@@ -181,7 +250,7 @@ impl HttpLink {
         let body = if events {
             AnswerBody::Events(body, Box::new(sse::Parser::new(self.max_result)))
         } else {
-            AnswerBody::Whole(body)
+            AnswerBody::Whole(body, None, BytesMut::new())
         };
         Answer {
             status: head.status,
@@ -202,26 +271,25 @@ impl Answer {
         matches!(self.body, AnswerBody::Events(..))
     }
 
-    /// The next JSON-RPC message; `None` at the end. Cancel-safe between messages.
+    /// The next JSON-RPC message; `None` at the end. Cancel-safe.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        match std::mem::replace(&mut self.body, AnswerBody::Done) {
+        match self.body {
             AnswerBody::Done => Ok(None),
-            AnswerBody::Whole(body) => {
-                if encoded(&self.headers) {
-                    return Err(Failure::Malformed("a compressed body that was not asked for"));
-                }
-                self.whole(body).await
+            AnswerBody::Whole(..) if encoded(&self.headers) => {
+                self.body = AnswerBody::Done;
+                Err(Failure::Malformed("a compressed body that was not asked for"))
             }
-            AnswerBody::Events(body, parser) => {
-                self.body = AnswerBody::Events(body, parser);
-                self.event().await
+            AnswerBody::Whole(..) => {
+                let whole = self.whole().await;
+                self.body = AnswerBody::Done;
+                whole
             }
+            AnswerBody::Events(..) => self.event().await,
         }
     }
 
-    async fn whole(&mut self, mut body: Body) -> Result<Option<Bytes>, Failure> {
-        let mut first: Option<Bytes> = None;
-        let mut rest = BytesMut::new();
+    async fn whole(&mut self) -> Result<Option<Bytes>, Failure> {
+        let AnswerBody::Whole(body, first, rest) = &mut self.body else { return Ok(None) };
         while let Some(frame) = body.frame().await {
             let Ok(data) = frame.map_err(|e| unavailable(&e))?.into_data() else { continue };
             let total = first.as_ref().map_or(0, Bytes::len).max(rest.len()) + data.len();
@@ -231,8 +299,8 @@ impl Answer {
             if !self.held.grow(data.len()) {
                 return Err(Failure::Buffered);
             }
-            match (&first, rest.is_empty()) {
-                (None, true) => first = Some(data),
+            match (&*first, rest.is_empty()) {
+                (None, true) => *first = Some(data),
                 (Some(one), true) => {
                     // What is still to come, where that is known: a large answer is copied once, not again and again.
                     let declared = body.size_hint().exact().unwrap_or(0).min(self.max_result as u64);
@@ -243,21 +311,31 @@ impl Answer {
                 _ => rest.extend_from_slice(&data),
             }
         }
-        let whole = if rest.is_empty() { first.unwrap_or_default() } else { rest.freeze() };
+        let whole =
+            if rest.is_empty() { first.take().unwrap_or_default() } else { std::mem::take(rest).freeze() };
         Ok((!whole.is_empty()).then_some(whole))
     }
 
     async fn event(&mut self) -> Result<Option<Bytes>, Failure> {
+        while let Some(event) = self.next_event().await? {
+            if !event.data.is_empty() {
+                return Ok(Some(event.data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event of a stream, of whatever kind; `None` at the end. Cancel-safe between events.
+    pub async fn next_event(&mut self) -> Result<Option<sse::Event>, Failure> {
         loop {
             let AnswerBody::Events(body, parser) = &mut self.body else { return Ok(None) };
             match parser.next_event() {
                 Ok(Some(event)) => {
-                    self.last_event_id = event.id.or(self.last_event_id.take());
-                    self.retry = event.retry.map(Duration::from_millis).or(self.retry);
-                    if event.data.is_empty() {
-                        continue;
+                    if event.id.is_some() {
+                        self.last_event_id.clone_from(&event.id);
                     }
-                    return Ok(Some(event.data));
+                    self.retry = event.retry.map(Duration::from_millis).or(self.retry);
+                    return Ok(Some(event));
                 }
                 Ok(None) => {}
                 Err(sse::TooLarge) => return Err(Failure::TooLarge(self.max_result)),
@@ -276,6 +354,16 @@ impl Answer {
             }
         }
     }
+}
+
+/// The path and query of a URL, as a request names them.
+pub(super) fn path_of(url: &Url) -> Result<Uri, Failure> {
+    let mut path = url.path().to_owned();
+    if let Some(query) = url.query() {
+        path.push('?');
+        path.push_str(query);
+    }
+    path.parse().map_err(|_| Failure::Unavailable("the url has no usable path".into()))
 }
 
 /// Whether the body is an event stream, parameters and case aside.

@@ -9,18 +9,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::Backoff;
+pub use super::error::LinkError;
+use super::mux::lock;
 use crate::config;
 use crate::tasks::Tasks;
 
 mod account;
-mod backoff;
 mod child;
 mod connection;
 mod counts;
-mod error;
 mod group;
 mod home;
-mod inbox;
 mod launch;
 mod lines;
 mod reader;
@@ -30,17 +30,14 @@ mod tests;
 mod writer;
 
 pub use account::Account;
-pub use connection::{Connection, Inbox, Unclaimed};
+pub use connection::Connection;
 pub use counts::Counts;
-pub use error::LinkError;
 pub use launch::{LAUNCHER, harden_process};
 
-use backoff::Backoff;
 use child::Watched;
 use connection::Shared;
 use counts::Counters;
 use home::Home;
-use inbox::lock;
 use stderr::Voice;
 
 /// How a link treats its children.
@@ -158,6 +155,11 @@ impl StdioLink {
     /// Whether a child is running.
     pub fn is_up(&self) -> bool {
         self.running().is_some()
+    }
+
+    /// Whether there is no child, and none may be started yet (F-037).
+    pub fn is_held_back(&self) -> bool {
+        !self.is_up() && lock(&self.0.backoff).wait(Instant::now()).is_some()
     }
 
     /// Starts after the first (`gatehouse_child_restarts_total`).

@@ -85,3 +85,15 @@ proptest! {
         prop_assert_eq!(list(found), list(expected));
     }
 }
+
+/// Blocks, words and single bytes are looked at by different code: each must see each byte at each of its places.
+#[test]
+fn every_byte_counts_at_every_place_of_a_long_string() {
+    for byte in (0..0x80).chain([0xff]) {
+        let letter = if byte < 0x80 { char::from(byte) } else { '\u{e4}' };
+        for at in 0..150 {
+            let text = format!("\"{}{letter}{}\"", "a".repeat(at), "b".repeat(150 - at));
+            assert_eq!(is_json(&text), oracle(&text), "{letter:?} at {at}");
+        }
+    }
+}

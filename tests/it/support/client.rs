@@ -47,6 +47,12 @@ impl Connection {
         .await
     }
 
+    /// Sends a request and does not wait for anything.
+    pub(crate) async fn ask(&mut self, request: impl Into<Request>) {
+        let bytes = request.into().bytes(&self.host);
+        self.write(&bytes).await;
+    }
+
     /// Sends a request and returns as soon as the head of the answer is there.
     pub(crate) async fn begin(mut self, request: impl Into<Request>) -> Answer {
         let bytes = request.into().bytes(&self.host);

@@ -195,6 +195,11 @@ impl Feed {
         self.exchange.close();
     }
 
+    /// The `Authorization` it was asked for with.
+    pub(crate) fn shown(&self) -> String {
+        self.exchange.seen.header("authorization").unwrap_or_default()
+    }
+
     /// Returns once the gateway has closed it.
     pub(crate) async fn gone(&mut self) {
         self.exchange.gone().await;

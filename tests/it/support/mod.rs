@@ -2,9 +2,12 @@
 
 #![allow(dead_code, reason = "a shared kit: not every helper is wanted at every time")]
 
+pub(crate) mod asking;
 pub(crate) mod cast;
 pub(crate) mod child;
 pub(crate) mod client;
+pub(crate) mod counter;
+pub(crate) mod direct;
 pub(crate) mod exchange;
 pub(crate) mod feed;
 pub(crate) mod gateway;
@@ -13,8 +16,10 @@ pub(crate) mod id_server;
 pub(crate) mod inside;
 pub(crate) mod json;
 pub(crate) mod measure;
+pub(crate) mod people;
 pub(crate) mod request;
 pub(crate) mod server;
+pub(crate) mod sse_server;
 pub(crate) mod table;
 pub(crate) mod tcp;
 pub(crate) mod tls;

@@ -14,6 +14,7 @@ use super::wire::Wire;
 use super::{eventually, json, within};
 
 type Script = Arc<dyn Fn(&Seen) -> Answer + Send + Sync>;
+type Guard = Arc<dyn Fn(&Seen) -> Option<Answer> + Send + Sync>;
 
 /// What a server offers: each item is the text of its definition.
 #[derive(Debug, Clone, Default)]
@@ -90,6 +91,7 @@ struct Shared {
     legacy: bool,
     offer: Mutex<Offer>,
     scripts: Mutex<BTreeMap<String, Script>>,
+    guard: Mutex<Option<Guard>>,
     seen: Mutex<Vec<Seen>>,
     sessions: Mutex<BTreeSet<String>>,
     minted: AtomicUsize,
@@ -128,6 +130,7 @@ impl Server {
             legacy,
             offer: Mutex::new(offer),
             scripts: Mutex::default(),
+            guard: Mutex::default(),
             seen: Mutex::default(),
             sessions: Mutex::default(),
             minted: AtomicUsize::new(0),
@@ -146,6 +149,11 @@ impl Server {
     /// Answers a method from now on; `*` is every method without a script.
     pub(crate) fn on(&self, method: &str, script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) {
         self.shared.scripts.lock().unwrap().insert(method.to_owned(), Arc::new(script));
+    }
+
+    /// From now on every request is looked at first: what is given is the answer.
+    pub(crate) fn guard(&self, guard: impl Fn(&Seen) -> Option<Answer> + Send + Sync + 'static) {
+        *self.shared.guard.lock().unwrap() = Some(Arc::new(guard));
     }
 
     /// From now on requests of a method wait for the test.
@@ -214,6 +222,11 @@ pub(crate) struct Held(mpsc::UnboundedReceiver<Exchange>);
 impl Held {
     pub(crate) async fn next(&mut self) -> Exchange {
         within("a held request", self.0.recv()).await.unwrap()
+    }
+
+    /// The next one whenever it comes; `None` when none can come any more.
+    pub(crate) async fn later(&mut self) -> Option<Exchange> {
+        self.0.recv().await
     }
 
     /// Whether a request waits.
@@ -293,6 +306,10 @@ async fn carry_out(
 impl Shared {
     fn answer(&self, seen: &Seen) -> Answer {
         let method = seen.method();
+        let guard = self.guard.lock().unwrap().clone();
+        if let Some(answer) = guard.and_then(|guard| guard(seen)) {
+            return answer;
+        }
         let script = {
             let scripts = self.scripts.lock().unwrap();
             scripts.get(&method).or_else(|| scripts.get("*")).map(Arc::clone)

@@ -41,6 +41,9 @@ struct Shared {
     script: Mutex<Script>,
     asked: Mutex<Vec<Asked>>,
     methods: Mutex<Vec<&'static str>>,
+    /// Documents by path, instead of the usual metadata.
+    documents: Mutex<Option<BTreeMap<String, Value>>>,
+    fetched: Mutex<Vec<String>>,
 }
 
 /// 200 and a token that lives for an hour.
@@ -59,6 +62,8 @@ impl TokenServer {
             script: Mutex::new(Box::new(script)),
             asked: Mutex::default(),
             methods: Mutex::new(vec!["client_secret_basic"]),
+            documents: Mutex::default(),
+            fetched: Mutex::default(),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -68,6 +73,17 @@ impl TokenServer {
     /// `token_endpoint_auth_methods_supported`
     pub(crate) fn methods(&self, methods: &[&'static str]) {
         *self.shared.methods.lock().unwrap() = methods.to_vec();
+    }
+
+    /// From now on it serves these documents, by path, and nothing else.
+    pub(crate) fn documents(&self, documents: &[(&str, Value)]) {
+        let documents = documents.iter().map(|(path, document)| ((*path).to_owned(), document.clone()));
+        *self.shared.documents.lock().unwrap() = Some(documents.collect());
+    }
+
+    /// Paths of documents that were asked for so far.
+    pub(crate) fn fetched(&self) -> Vec<String> {
+        self.shared.fetched.lock().unwrap().clone()
     }
 
     /// Every question so far.
@@ -91,7 +107,17 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request<Body>) -> Re
             };
             (shared.script.lock().unwrap())(number, &asked)
         }
-        "/.well-known/oauth-authorization-server" => {
+        path if shared.documents.lock().unwrap().is_some() => {
+            shared.fetched.lock().unwrap().push(path.to_owned());
+            let documents = shared.documents.lock().unwrap();
+            let document = documents.as_ref().and_then(|documents| documents.get(path));
+            match document {
+                Some(document) => (200, "application/json", document.to_string()),
+                None => (404, "text/plain", String::new()),
+            }
+        }
+        path @ "/.well-known/oauth-authorization-server" => {
+            shared.fetched.lock().unwrap().push(path.to_owned());
             let url = &shared.url;
             let methods: Value = json!(*shared.methods.lock().unwrap());
             let metadata = json!({

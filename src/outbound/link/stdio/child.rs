@@ -9,14 +9,14 @@ use tokio::process::Child;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::backoff::Backoff;
 use super::connection::{Shared, Why};
-use super::error::LinkError;
 use super::group::Group;
 use super::home::Home;
-use super::inbox::lock;
 use super::stderr::Voice;
 use super::{Grace, reader, stderr, writer};
+use crate::outbound::link::backoff::Backoff;
+use crate::outbound::link::error::LinkError;
+use crate::outbound::link::mux::lock;
 use crate::tasks::Tasks;
 
 /// After an exit: how long output that some escaped process keeps open may delay the failure of what waits.

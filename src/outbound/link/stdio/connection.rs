@@ -1,24 +1,17 @@
 //! One running child as its callers see it: messages in, answers by id out.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::counts::Counters;
-use super::error::LinkError;
-use super::inbox::{Slot, lock};
+use crate::outbound::link::error::LinkError;
+use crate::outbound::link::mux::{Inbox, Mux, Unclaimed};
 use crate::protocol::edit::Parts;
-use crate::protocol::message::Received;
 
-/// Progress notifications that may wait for one caller; its answer always fits beside them.
-const INBOX_MESSAGES: usize = 64;
-/// Messages nobody claimed that may wait.
-const UNCLAIMED_MESSAGES: usize = 256;
 /// Messages that may wait for the child to read its input; more wait in [`Connection::send`].
 const WRITE_QUEUE: usize = 64;
 
@@ -41,17 +34,11 @@ pub(super) struct Shared {
     pub(super) counters: Arc<Counters>,
     /// The longest message, and the most bytes one queue holds.
     pub(super) max_line: usize,
-    /// Who waits for which id; `None` once the child is gone, so that nobody waits in vain.
-    pending: Mutex<Option<HashMap<u64, Arc<Slot>>>>,
-    unclaimed: Arc<Slot>,
-    unclaimed_taken: AtomicBool,
+    pub(super) mux: Arc<Mux>,
     writer: mpsc::Sender<Vec<Bytes>>,
     why: OnceLock<Why>,
-    cause: OnceLock<LinkError>,
     /// No message is accepted any more; the kill ladder runs.
     pub(super) stopping: CancellationToken,
-    /// No message will come any more; `cause` is set.
-    closed: CancellationToken,
     /// The process and its group are gone and reaped.
     pub(super) gone: CancellationToken,
 }
@@ -70,14 +57,10 @@ impl Shared {
             generation,
             counters,
             max_line,
-            pending: Mutex::new(Some(HashMap::new())),
-            unclaimed: Arc::new(Slot::new(UNCLAIMED_MESSAGES, max_line)),
-            unclaimed_taken: AtomicBool::new(false),
+            mux: Arc::new(Mux::new(max_line, None)),
             writer,
             why: OnceLock::new(),
-            cause: OnceLock::new(),
             stopping: CancellationToken::new(),
-            closed: CancellationToken::new(),
             gone: CancellationToken::new(),
         };
         (Arc::new(shared), queue)
@@ -96,37 +79,12 @@ impl Shared {
 
     /// Fails all that wait, at once; the first cause counts.
     pub(super) fn close(&self, cause: LinkError) {
-        let cause = self.cause.get_or_init(|| cause).clone();
-        let pending = lock(&self.pending).take();
-        for slot in pending.into_iter().flat_map(HashMap::into_values) {
-            slot.fail(cause.clone());
-        }
-        self.unclaimed.fail(cause);
-        self.closed.cancel();
+        self.mux.close(cause);
     }
 
     /// The output ended: all that wait get the fitting error.
     pub(super) fn close_ended(&self) {
         self.close(if self.why() == Why::Failure { LinkError::Exited } else { LinkError::Closed });
-    }
-
-    fn cause(&self) -> LinkError {
-        self.cause.get().cloned().unwrap_or(LinkError::Closed)
-    }
-
-    /// The waiter for this id, whose answer has come.
-    pub(super) fn claim(&self, id: u64) -> Option<Arc<Slot>> {
-        lock(&self.pending).as_mut()?.remove(&id)
-    }
-
-    /// The waiter for this id, who waits on.
-    pub(super) fn waiter(&self, id: u64) -> Option<Arc<Slot>> {
-        lock(&self.pending).as_ref()?.get(&id).cloned()
-    }
-
-    /// Queues what belongs to no id; false when it was dropped.
-    pub(super) fn offer_unclaimed(&self, message: Received) -> bool {
-        self.unclaimed.offer(message)
     }
 }
 
@@ -150,31 +108,21 @@ impl Connection {
     /// read. An error means that it was not written. Messages keep the order in which `send` returned.
     pub async fn send(&self, message: &Parts) -> Result<(), LinkError> {
         if self.shared.stopping.is_cancelled() {
-            return Err(self.shared.cause());
+            return Err(self.shared.mux.cause());
         }
-        self.shared.writer.send(one_line(message)).await.map_err(|_| self.shared.cause())
+        self.shared.writer.send(one_line(message)).await.map_err(|_| self.shared.mux.cause())
     }
 
     /// From now on the answer to `id`, and progress whose token is `id`, arrive in this inbox. Call it before
     /// `send`. Ids are ours: never use one twice.
     pub fn open(&self, id: u64) -> Inbox {
-        let slot = Arc::new(Slot::new(INBOX_MESSAGES, self.shared.max_line));
-        match lock(&self.shared.pending).as_mut() {
-            Some(pending) => {
-                if let Some(earlier) = pending.insert(id, Arc::clone(&slot)) {
-                    earlier.fail(LinkError::Closed);
-                }
-            }
-            None => slot.fail(self.shared.cause()),
-        }
-        Inbox { id, slot, shared: Arc::clone(&self.shared) }
+        self.shared.mux.open(id)
     }
 
     /// Everything that belongs to no inbox: other notifications, the server's own requests, errors without id.
     /// Bounded: what finds no room is dropped and counted. `None` when it was taken before.
     pub fn unclaimed(&self) -> Option<Unclaimed> {
-        let taken = self.shared.unclaimed_taken.swap(true, Ordering::Relaxed);
-        (!taken).then(|| Unclaimed { slot: Arc::clone(&self.shared.unclaimed) })
+        self.shared.mux.unclaimed()
     }
 
     /// Stops this child because its handshake failed (F-038): what waits fails at once, the kill ladder runs in
@@ -186,7 +134,7 @@ impl Connection {
 
     /// Whether no message will come any more.
     pub fn is_closed(&self) -> bool {
-        self.shared.closed.is_cancelled()
+        self.shared.mux.is_closed()
     }
 
     /// Whether it takes messages.
@@ -196,8 +144,7 @@ impl Connection {
 
     /// Waits until no message will come any more; says why.
     pub async fn closed(&self) -> LinkError {
-        self.shared.closed.cancelled().await;
-        self.shared.cause()
+        self.shared.mux.closed().await
     }
 
     /// Waits until the process and its group are gone and reaped.
@@ -212,7 +159,7 @@ impl Connection {
 
     /// Ids that somebody waits for (zero when nothing leaks).
     pub fn pending(&self) -> usize {
-        lock(&self.shared.pending).as_ref().map_or(0, HashMap::len)
+        self.shared.mux.pending()
     }
 }
 
@@ -220,55 +167,6 @@ impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { server, generation, .. } = &*self.shared;
         f.debug_struct("Connection").field("server", server).field("generation", generation).finish()
-    }
-}
-
-/// The answer to one id, and its progress. Dropping it forgets the id: later messages are ignored (H-84).
-#[derive(Debug)]
-pub struct Inbox {
-    id: u64,
-    slot: Arc<Slot>,
-    shared: Arc<Shared>,
-}
-
-impl Inbox {
-    /// The next message; after the answer, [`LinkError::Closed`]. Any other error: there will be no answer.
-    pub async fn recv(&mut self) -> Result<Received, LinkError> {
-        self.slot.next().await
-    }
-
-    /// The id.
-    pub const fn id(&self) -> u64 {
-        self.id
-    }
-}
-
-impl Drop for Inbox {
-    fn drop(&mut self) {
-        if let Some(pending) = lock(&self.shared.pending).as_mut()
-            && pending.get(&self.id).is_some_and(|slot| Arc::ptr_eq(slot, &self.slot))
-        {
-            pending.remove(&self.id);
-        }
-    }
-}
-
-/// The one receiver of what belongs to no inbox.
-#[derive(Debug)]
-pub struct Unclaimed {
-    slot: Arc<Slot>,
-}
-
-impl Unclaimed {
-    /// The next message; `None` when the child is gone.
-    pub async fn recv(&mut self) -> Option<Received> {
-        self.slot.next().await.ok()
-    }
-}
-
-impl Drop for Unclaimed {
-    fn drop(&mut self) {
-        self.slot.abandon();
     }
 }
 

@@ -7,8 +7,8 @@ use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
-use super::error::LinkError;
 use crate::config;
+use crate::outbound::link::error::LinkError;
 
 /// The hidden command of our own executable that sets `user` and `rlimit`, then becomes the child.
 pub const LAUNCHER: &str = "__exec";

@@ -1,9 +1,9 @@
-//! Every way a child's link fails; no path, argument or environment value in any of them.
+//! Every way a connection of many requests fails; no path, argument, address or environment value in any of them.
 
 use std::io;
 use std::time::Duration;
 
-/// Why a child could not be started or a message got no answer.
+/// Why there is no connection, or a message got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The process could not be started; nothing was sent.
@@ -17,18 +17,24 @@ pub enum LinkError {
     /// The process ended, or closed its output, before it answered.
     #[error("the process ended before it answered")]
     Exited,
-    /// The process wrote a line longer than `max_line` and was stopped.
-    #[error("the process wrote a message that is too long, and was stopped")]
+    /// A message was longer than allowed; the process was stopped, the stream closed.
+    #[error("a message was too long, and the connection was given up")]
     Overflow,
+    /// The event stream ended, or broke, before the answer (G-72).
+    #[error("the stream ended before the answer")]
+    Lost,
+    /// The process held too many bytes (`max_buffered`) when the answer came.
+    #[error("too much data is being buffered")]
+    Buffered,
     /// The answer with this id breaks JSON-RPC (design §2: a key twice, both result and error, …).
-    #[error("the process answered with a malformed message")]
+    #[error("the answer is a malformed message")]
     Malformed,
-    /// From `send` and `connect`: nothing was sent. From an inbox: we stopped the process before it answered, or
+    /// From `send` and `connect`: nothing was sent. From an inbox: we ended the connection before the answer, or
     /// the answer was already taken.
     #[error("the link is closed")]
     Closed,
-    /// The process failed too often lately; nothing was started.
-    #[error("the process failed, the next start is possible in {} ms", retry_after.as_millis())]
+    /// It failed too often lately; nothing was started.
+    #[error("it failed lately, the next start is possible in {} ms", retry_after.as_millis())]
     BackedOff {
         /// How long no start will be tried.
         retry_after: Duration,
@@ -37,7 +43,7 @@ pub enum LinkError {
 
 impl LinkError {
     /// A failed start. Only the system's text for the error goes in, never a path.
-    pub(super) fn spawn(what: &'static str, error: &io::Error) -> Self {
+    pub(in crate::outbound::link) fn spawn(what: &'static str, error: &io::Error) -> Self {
         let reason = match error.raw_os_error() {
             Some(code) => io::Error::from_raw_os_error(code).to_string(),
             None => error.kind().to_string(),

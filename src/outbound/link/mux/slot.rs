@@ -1,15 +1,16 @@
-//! Queues between the one reader of a child and the many who wait: bounded, never blocking the reader (F-087).
+//! Queues between the one reader of a connection and the many who wait: bounded, never blocking the reader (F-087).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::error::LinkError;
+use crate::net::budget::{Budget, Held};
+use crate::outbound::link::error::LinkError;
 use crate::protocol::message::Received;
 
 /// Locks held for a few instructions only; a panic inside cannot leave them half changed.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(in crate::outbound::link) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -18,21 +19,22 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(super) struct Slot {
     max_messages: usize,
     max_bytes: usize,
+    budget: Option<Budget>,
     state: Mutex<State>,
     ready: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    queue: VecDeque<Received>,
+    queue: VecDeque<(Received, Option<Held>)>,
     bytes: usize,
     ended: Option<LinkError>,
 }
 
 impl Slot {
     /// A queue for so many messages and bytes; one message always fits.
-    pub(super) fn new(max_messages: usize, max_bytes: usize) -> Self {
-        Self { max_messages, max_bytes, state: Mutex::default(), ready: Notify::new() }
+    pub(super) fn new(max_messages: usize, max_bytes: usize, budget: Option<Budget>) -> Self {
+        Self { max_messages, max_bytes, budget, state: Mutex::default(), ready: Notify::new() }
     }
 
     /// Queues a message that may get lost: false when there was no room. After the end nothing is kept.
@@ -45,18 +47,31 @@ impl Slot {
         if state.queue.len() >= self.max_messages || (bytes > self.max_bytes && !state.queue.is_empty()) {
             return false;
         }
-        state.push(message);
+        let Ok(held) = self.hold(&message) else { return false };
+        state.push(message, held);
         drop(state);
         self.ready.notify_one();
         true
     }
 
-    /// Queues the last message, for which there is always room.
+    /// Takes the bytes of a message from the allowance of the process.
+    fn hold(&self, message: &Received) -> Result<Option<Held>, LinkError> {
+        let Some(budget) = &self.budget else { return Ok(None) };
+        let mut held = budget.hold();
+        if held.grow(message.body.len()) { Ok(Some(held)) } else { Err(LinkError::Buffered) }
+    }
+
+    /// Queues the last message, for which there is always room in the queue.
     pub(super) fn finish(&self, answer: Received) {
         let mut state = lock(&self.state);
         if state.ended.is_none() {
-            state.push(answer);
-            state.ended = Some(LinkError::Closed);
+            state.ended = Some(match self.hold(&answer) {
+                Ok(held) => {
+                    state.push(answer, held);
+                    LinkError::Closed
+                }
+                Err(full) => full,
+            });
         }
         drop(state);
         self.ready.notify_one();
@@ -74,12 +89,25 @@ impl Slot {
         *state = State { ended: Some(LinkError::Closed), ..State::default() };
     }
 
+    /// Waits until there is a message or an end, and takes neither. For the one waiter.
+    pub(super) async fn ready(&self) {
+        loop {
+            {
+                let state = lock(&self.state);
+                if !state.queue.is_empty() || state.ended.is_some() {
+                    return;
+                }
+            }
+            self.ready.notified().await;
+        }
+    }
+
     /// The next message; the error says why there will be none. For one waiter at a time.
     pub(super) async fn next(&self) -> Result<Received, LinkError> {
         loop {
             {
                 let mut state = lock(&self.state);
-                if let Some(message) = state.queue.pop_front() {
+                if let Some((message, _held)) = state.queue.pop_front() {
                     state.bytes -= message.body.len();
                     return Ok(message);
                 }
@@ -93,8 +121,8 @@ impl Slot {
 }
 
 impl State {
-    fn push(&mut self, message: Received) {
+    fn push(&mut self, message: Received, held: Option<Held>) {
         self.bytes += message.body.len();
-        self.queue.push_back(message);
+        self.queue.push_back((message, held));
     }
 }

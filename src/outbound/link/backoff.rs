@@ -1,4 +1,4 @@
-//! When a child may be started again: 1 s doubling to 60 s, forgotten after a long enough life (F-037).
+//! When a lost connection may be made again: 1 s doubling to 60 s, forgotten after a long enough life (F-037, F-080).
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::Duration;
@@ -6,21 +6,21 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A life this long clears the record: uptime counts, not a successful start.
-pub(super) const STABLE: Duration = Duration::from_secs(10);
+pub(in crate::outbound::link) const STABLE: Duration = Duration::from_secs(10);
 const FIRST: Duration = Duration::from_secs(1);
 /// With the jitter of a quarter, the longest pause is 60 s.
 const LAST: Duration = Duration::from_secs(48);
 
 /// The record of one server's recent failures.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(in crate::outbound::link) struct Backoff {
     failures: u32,
     until: Option<Instant>,
 }
 
 impl Backoff {
-    /// A child ended by itself after `uptime`.
-    pub(super) fn ended(&mut self, uptime: Duration, now: Instant) {
+    /// A child, or a stream, ended by itself after `uptime`.
+    pub(in crate::outbound::link) fn ended(&mut self, uptime: Duration, now: Instant) {
         if uptime >= STABLE {
             self.failures = 0;
         }
@@ -28,13 +28,13 @@ impl Backoff {
     }
 
     /// A start or a handshake failed. The first failure costs nothing: one crash is healed by the next call.
-    pub(super) fn failed(&mut self, now: Instant) {
+    pub(in crate::outbound::link) fn failed(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         self.until = pause(self.failures, jitter()).map(|pause| now + pause);
     }
 
     /// How long no start may be tried; `None`: go ahead.
-    pub(super) fn wait(&self, now: Instant) -> Option<Duration> {
+    pub(in crate::outbound::link) fn wait(&self, now: Instant) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 }

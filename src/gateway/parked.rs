@@ -1,0 +1,191 @@
+//! Calls of legacy servers that wait for their client's answers (R-30..R-40): who is kept here, and what became of
+//! those that ended.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_lc_rs::rand;
+use prometheus::IntGauge;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+
+mod ended;
+mod keeper;
+mod words;
+
+pub(super) use ended::Last;
+pub(super) use keeper::Keeper;
+pub(super) use words::{Event, Listener, Refused, Resume, Round, decline};
+
+use ended::Ended;
+
+/// What a sealed state says of a call that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ticket {
+    /// The process that keeps it: a socket cannot be handed on.
+    pub(super) owner: String,
+    pub(super) park: u64,
+    /// Which questions were asked with it.
+    pub(super) round: u32,
+}
+
+/// The calls that this process keeps.
+#[derive(Debug)]
+pub(super) struct Parked {
+    /// Tells this process from all others, also from itself after a restart.
+    owner: String,
+    ids: AtomicU64,
+    // A std mutex: held for a look-up.
+    table: Mutex<Table>,
+    kept: watch::Sender<usize>,
+    gauge: IntGauge,
+    /// Cancelled when nobody may wait any longer.
+    close: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: HashMap<u64, Live>,
+    counts: HashMap<Arc<str>, usize>,
+    ended: Ended,
+}
+
+#[derive(Debug)]
+struct Live {
+    principal: Arc<str>,
+    resumes: mpsc::Sender<Resume>,
+}
+
+/// A call's place in the table, and in the count of its principal.
+#[derive(Debug)]
+pub(super) struct Place {
+    parked: Arc<Parked>,
+    pub(super) id: u64,
+    principal: Arc<str>,
+}
+
+/// Why a call cannot be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoPlace {
+    /// This principal has `max_parked` already.
+    Full,
+    /// The process ends.
+    Closing,
+}
+
+/// What is known of a call.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// It is kept: answers go here.
+    Live(mpsc::Sender<Resume>),
+    /// It has ended, and its answer is still there.
+    Ended(Box<Last>),
+    /// It was kept, and is no more.
+    Gone,
+}
+
+impl Parked {
+    pub(super) fn new(gauge: IntGauge) -> Self {
+        let mut bytes = [0; 16];
+        // Without entropy no seal could have been made either.
+        let _ = rand::fill(&mut bytes);
+        Self {
+            owner: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            ids: AtomicU64::new(1),
+            table: Mutex::default(),
+            kept: watch::channel(0).0,
+            gauge,
+            close: CancellationToken::new(),
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a call of this principal, who may have `most` of them.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        principal: &Arc<str>,
+        most: usize,
+    ) -> Result<(Place, mpsc::Receiver<Resume>), NoPlace> {
+        let mut table = self.table();
+        if self.close.is_cancelled() {
+            return Err(NoPlace::Closing);
+        }
+        let count = table.counts.entry(Arc::clone(principal)).or_default();
+        if *count >= most {
+            return Err(NoPlace::Full);
+        }
+        *count += 1;
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        let (resumes, receiver) = mpsc::channel(4);
+        table.live.insert(id, Live { principal: Arc::clone(principal), resumes });
+        self.gauge.inc();
+        self.kept.send_replace(table.live.len());
+        Ok((Place { parked: Arc::clone(self), id, principal: Arc::clone(principal) }, receiver))
+    }
+
+    /// Where the answers for a ticket of this principal go. `None`: another process has the call, or had it.
+    pub(super) fn find(&self, ticket: &Ticket, principal: &str) -> Option<Found> {
+        if ticket.owner != self.owner {
+            return None;
+        }
+        let table = self.table();
+        let live = table.live.get(&ticket.park).filter(|live| *live.principal == *principal);
+        if let Some(live) = live {
+            return Some(Found::Live(live.resumes.clone()));
+        }
+        let last = table.ended.get(ticket, principal);
+        Some(last.map_or(Found::Gone, |last| Found::Ended(Box::new(last))))
+    }
+
+    /// The ticket for a round of a call kept here.
+    pub(super) fn ticket(&self, park: u64, round: u32) -> Ticket {
+        Ticket { owner: self.owner.clone(), park, round }
+    }
+
+    /// Returns once no call is kept.
+    pub(super) async fn idle(&self) {
+        // The sender is ours, so there is always an answer.
+        let _ = self.kept.subscribe().wait_for(|kept| *kept == 0).await;
+    }
+
+    /// Gives up every call that is kept; none is taken in any more.
+    pub(super) fn close(&self) {
+        // Under the lock: who is entering is seen, who comes later is refused.
+        let _table = self.table();
+        self.close.cancel();
+    }
+}
+
+impl Place {
+    /// Cancelled when the call must be given up.
+    pub(super) fn closing(&self) -> CancellationToken {
+        self.parked.close.clone()
+    }
+
+    /// The call has ended with this after so many rounds: who asks for it with the last ticket is told again.
+    pub(super) fn ended(&self, round: u32, last: &Last, grace: Duration) {
+        let ticket = self.parked.ticket(self.id, round);
+        self.parked.table().ended.put(ticket, &self.principal, last.clone(), grace);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = self.parked.table();
+        table.live.remove(&self.id);
+        if let Some(count) = table.counts.get_mut(&self.principal) {
+            *count -= 1;
+            if *count == 0 {
+                table.counts.remove(&self.principal);
+            }
+        }
+        self.parked.gauge.dec();
+        self.parked.kept.send_replace(table.live.len());
+    }
+}
