@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Room → floor. A room imports only rooms with a smaller number; rooms on one floor are strangers.
-const FLOORS: [(&str, u8); 14] = [
+const FLOORS: [(&str, u8); 16] = [
     ("cli", 8),
     ("app", 7),
     ("inbound", 6),
@@ -16,6 +16,8 @@ const FLOORS: [(&str, u8); 14] = [
     ("catalogue", 4),
     ("policy", 4),
     ("auth", 3),
+    ("contract", 3),
+    ("playbooks", 3),
     ("outbound", 3),
     ("net", 2),
     ("config", 1),
@@ -27,7 +29,7 @@ const GROUND: &str = "protocol";
 /// Lines a file may have; tests beside the code count as files of their own.
 const LONGEST: usize = 400;
 /// Rooms and files that may tell eras apart.
-const ERA_FACES: [&str; 10] = [
+const ERA_FACES: [&str; 11] = [
     "inbound/endpoint",
     "inbound/modern",
     "inbound/legacy",
@@ -38,6 +40,7 @@ const ERA_FACES: [&str; 10] = [
     "outbound/exchange",
     "outbound/attend",
     "outbound/listen",
+    "outbound/place",
 ];
 
 fn sources() -> Vec<(PathBuf, String)> {

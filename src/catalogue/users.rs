@@ -65,8 +65,12 @@ impl Users {
             self.make(Arc::clone(&context))
         };
         let (shelf, _gone) = self.kept.get(&context.principal, make);
-        // No room: all are listened to. This one lives as long as its request.
-        let shelf = shelf.unwrap_or_else(|| Arc::new(self.make(Arc::clone(&context))));
+        // No room: all are listened to. This one lives as long as its request, and is not watched.
+        let shelf = shelf.unwrap_or_else(|| {
+            let shelf = self.make(Arc::clone(&context));
+            shelf.watch.stay_closed();
+            Arc::new(shelf)
+        });
         if made {
             drop(self.kept.shrink(|shelf| shelf.bytes(), MOST_BYTES));
             if !self.swept.swap(true, Ordering::Relaxed) {

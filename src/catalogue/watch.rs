@@ -139,6 +139,11 @@ impl Watch {
         new
     }
 
+    /// No stream is opened for it.
+    pub(super) fn stay_closed(&self) {
+        self.heard.send_modify(|heard| heard.watched = true);
+    }
+
     /// Whether anybody listens, or did a moment ago.
     pub(super) fn is_heard(&self) -> bool {
         let heard = self.heard.borrow();

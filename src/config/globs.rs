@@ -49,3 +49,24 @@ impl PartialEq for Globs {
         self.patterns == other.patterns
     }
 }
+
+/// `allow` and `deny` globs over native names (URIs for resources); deny wins.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    /// `allow` (default `["*"]`)
+    pub allow: Globs,
+    /// `deny`
+    pub deny: Globs,
+}
+
+impl Filter {
+    /// Whether an item of this native name is shown.
+    pub fn admits(&self, native: &str) -> bool {
+        self.allow.is_match(native) && !self.deny.is_match(native)
+    }
+
+    /// Whether nothing is held back.
+    pub(super) fn is_open(&self) -> bool {
+        self.deny.patterns().is_empty() && self.allow.patterns() == ["*"]
+    }
+}

@@ -1,5 +1,4 @@
-//! The typed, checked configuration (design §3). Reading it from TOML: `file.rs`, the keys: `tables/`,
-//! rules across tables: `check.rs`, what is legal but doubtful: `warnings.rs`.
+//! The typed, checked configuration (design §3). Read by `file.rs`, its keys by `tables/`; rules are in `check.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +13,9 @@ use crate::protocol::method::Kind;
 pub mod audit;
 pub mod auth;
 mod check;
+pub mod contract;
 pub mod credentials;
+pub mod endpoint;
 mod expand;
 mod file;
 pub mod globs;
@@ -35,9 +36,12 @@ mod warnings;
 
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
+pub use contract::{Contract, Guarding};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
-pub use globs::Globs;
+pub use endpoint::{Discovery, Endpoint};
+pub use globs::{Filter, Globs};
 pub use grant::Grant;
+pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
 pub use warnings::Warning;
@@ -57,6 +61,8 @@ pub struct Config {
     pub grants: Vec<Grant>,
     /// `[audit]`
     pub audit: Audit,
+    /// `[contract]`
+    pub contract: Contract,
     /// `[telemetry]`
     pub telemetry: Telemetry,
     /// `[tls]`; `None`: clients come by plain HTTP.
@@ -96,6 +102,10 @@ pub struct Gateway {
     pub strict_names: bool,
     /// `allow_clashes` of prefixes.
     pub allow_clashes: bool,
+    /// `pinned_only`: a command that fetches a package without an exact version is an error.
+    pub pinned_only: bool,
+    /// `playbooks`: a folder of playbooks for every endpoint with prefixes.
+    pub playbooks: Option<PathBuf>,
     /// `max_ttl` for anything cached.
     pub max_ttl: Duration,
     /// `stale_if_error`: how long an expired list may stand in for a dead server's.
@@ -128,21 +138,14 @@ pub struct Gateway {
     pub max_parked: usize,
     /// `park_timeout`: how long each round of answers is waited for.
     pub park_timeout: Duration,
+    /// `max_sessions`: sessions of legacy clients one principal may have; the one idle for longest makes room.
+    pub max_sessions: usize,
+    /// `session_idle`: a session nobody uses ends after this time.
+    pub session_idle: Duration,
+    /// `session_max_age`: no session is older.
+    pub session_max_age: Duration,
     /// `drain_timeout`: how long a stop waits for running calls.
     pub drain_timeout: Duration,
-}
-
-/// `[[endpoint]]`: one MCP server towards clients.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
-    /// `path`, begins with `/`, no trailing slash.
-    pub path: String,
-    /// `servers`: globs over server names; exactly one match is required when `prefix` is false.
-    pub servers: Globs,
-    /// `prefix`: false shows one server as it is.
-    pub prefix: bool,
-    /// `instructions` of this endpoint instead of the gateway's.
-    pub instructions: Option<String>,
 }
 
 /// `[[server]]`: one MCP server behind us.
@@ -154,6 +157,8 @@ pub struct Server {
     pub owner: Option<String>,
     /// `description`
     pub description: Option<String>,
+    /// `tags` of all its tools, for the search.
+    pub tags: Vec<String>,
     /// `prefix` of exposed names, = name by default; may be empty.
     pub prefix: String,
     /// `url` or `command`.
@@ -204,8 +209,16 @@ pub struct Server {
     pub resource_uris: Globs,
     /// `resources.probe`: asked for URIs that nobody is known to own.
     pub resources_probe: bool,
+    /// `tools.tags`: for the search, which tools have which more tags, by globs on native names.
+    pub tool_tags: BTreeMap<String, Globs>,
+    /// `tools.confirm`: globs on native names of tools that are called only if the user agrees.
+    pub confirm: Globs,
+    /// `tools.deny_arguments = ["secrets"]`: no call whose arguments hold a token or a key.
+    pub deny_secrets: bool,
     /// `tools.override.NAME`
     pub overrides: BTreeMap<String, Override>,
+    /// `contract`: what happens when it changes what it offers.
+    pub contract: Guarding,
     /// `[server.credentials]`
     pub credentials: Credentials,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
@@ -326,22 +339,6 @@ pub enum SessionScope {
     Shared,
 }
 
-/// `allow` and `deny` globs over native names (URIs for resources); deny wins.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
-    /// `allow` (default `["*"]`)
-    pub allow: Globs,
-    /// `deny`
-    pub deny: Globs,
-}
-
-impl Filter {
-    /// Whether an item of this native name is shown.
-    pub fn admits(&self, native: &str) -> bool {
-        self.allow.is_match(native) && !self.deny.is_match(native)
-    }
-}
-
 /// `tools.override.NAME`
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Override {
@@ -387,11 +384,11 @@ pub enum LogFormat {
 impl Server {
     /// Whether nothing of this kind is held back or changed by the operator.
     pub fn shows_all(&self, kind: Kind) -> bool {
-        let open = |filter: &Filter| filter.deny.patterns().is_empty() && filter.allow.patterns() == ["*"];
         match kind {
-            Kind::Tools => open(&self.tools) && self.overrides.is_empty(),
-            Kind::Prompts => open(&self.prompts),
-            Kind::Resources | Kind::Templates => open(&self.resources),
+            _ if self.contract == Guarding::Hold => false,
+            Kind::Tools => self.tools.is_open() && self.overrides.is_empty(),
+            Kind::Prompts => self.prompts.is_open(),
+            Kind::Resources | Kind::Templates => self.resources.is_open(),
         }
     }
 

@@ -1,9 +1,10 @@
 //! One request on its way to its server, and all that is said until there is an answer.
 
+use std::sync::Arc;
+
 use bytestring::ByteString;
 use tokio::time::Instant;
 
-use super::along::context;
 use super::invoke::Errand;
 use super::read::keep;
 use super::record::Record;
@@ -41,7 +42,7 @@ impl Gateway {
     /// Sends the request and brings back its answer, notices on the way.
     pub(super) async fn converse(
         &self,
-        mut errand: Errand<'_>,
+        errand: Errand<'_>,
         bound: &Bound<'_>,
         outlet: &Outlet,
         record: &mut Record,
@@ -49,7 +50,6 @@ impl Gateway {
         let call = bound.call;
         let (sealer, tasks) = (&self.sealer, self.task_seal(call));
         let relay = Relay { call, bound, sealer, native: errand.native, tasks, kept: None };
-        errand.request.context = context(call, errand.server);
         let mut talk = Talk { errand, relay, outlet, record, legacy: false, last_progress: None };
         if let Some(ticket) = self.ticket(&talk)? {
             return Box::pin(self.resume(ticket, talk)).await;

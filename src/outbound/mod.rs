@@ -29,7 +29,7 @@ pub mod server;
 pub mod wire;
 
 pub use context::{Asks, Context};
-pub use credentials::OnBehalf;
+pub use credentials::{Credential, OnBehalf, Towards};
 pub use error::{Failure, OutboundError};
 pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
@@ -42,7 +42,6 @@ use crate::net::client::{Client, ClientOptions};
 use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use credentials::{Credential, Towards};
 use link::http::{Clients, HttpLink};
 use link::stdio::StdioOptions;
 use places::Origin;
@@ -50,6 +49,8 @@ use server::Shared;
 
 /// Streams of one server at once: as many as it can have contexts, and then some.
 const MOST_STREAMS: usize = 20_000;
+/// Connections to a server that shows each caller his own, beyond those of calls.
+const OWN_STREAMS: usize = 4096;
 
 /// Every configured server, in file order.
 #[derive(Debug)]
@@ -126,8 +127,9 @@ impl Servers {
                     ca_file: ca_file.clone(),
                     also_ca_file: None,
                     idle_timeout: Duration::from_secs(60),
-                    // Beyond the permits: lists and cancels.
-                    max_connections: server.max_concurrency + 16,
+                    // Beyond the permits: lists, cancels and the modern revision's streams, of which each caller may have two.
+                    max_connections: server.max_concurrency
+                        + if server.credentials.is_per_user() { OWN_STREAMS } else { 16 },
                     h2_ping: Duration::from_secs(10),
                 };
                 let client = |options| {

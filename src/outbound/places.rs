@@ -262,8 +262,8 @@ impl Server {
                 // What is refused to one caller says nothing of the server, nor what is refused to the gateway where
                 // each caller is himself.
                 let own = key.is_service() && !self.config.credentials.is_per_user();
-                let unreachable = error.is_down() || matches!(error.failure, Failure::Timeout(_));
-                if own || (unreachable && key.lane == 0) {
+                let down = error.is_down() || matches!(error.failure, Failure::Timeout(_));
+                if own || (down && key.lane == 0) {
                     self.up.set(0);
                 }
                 let (reason, retry_in) = (&error.failure, place.retry_in());

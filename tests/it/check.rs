@@ -376,7 +376,7 @@ fn grants_are_held_against_what_servers_offer() {
                   [[grant]]\nto = { a = \"b\" }\nservers = [\"proc\"]\ntools = [\"echo\", \"gone_*\"]\n\
                   [[grant]]\nto = { a = \"b\" }\nservers = [\"dead\"]\ntools = [\"anything\"]\n";
     let folder = Folder::new(&format!(
-        "{}tools.allow = [\"echo\", \"add\"]\n{}{grants}",
+        "{}session_scope = \"shared\"\ntools.allow = [\"echo\", \"add\"]\n{}{grants}",
         stdio("proc", &["gatehouse", "demo", "--stdio"]),
         http("dead", NOBODY)
     ));

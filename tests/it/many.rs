@@ -21,7 +21,8 @@ async fn gateway() -> (Server, Gateway) {
     let server = Server::modern("s", Offer::tools(&["t"])).await;
     // A call that gave up waiting for a connection would leave a batch unfilled.
     let patient = format!("{LIMITS}\nconnect_timeout = \"60s\"");
-    let gateway = Setup::new().http("s", &server.url(), &patient).stdio("d", &demo(&[]), LIMITS).start().await;
+    let gateway =
+        Setup::new().http("s", &server.url(), &patient).stdio("d", &demo(&[]), LIMITS).start().await;
     (server, gateway)
 }
 

@@ -180,3 +180,48 @@ async fn r_31_the_stream_outside_of_calls() {
         assert!(["one", "two"].contains(&said(&reply).as_str()), "{reply:?}");
     }
 }
+
+/// Covers: R-31, G-43, G-45: a session whose client can be asked has a stream of its own, and what comes there while one
+/// call runs is that call's; opened again when it ends; gone with the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn r_31_the_stream_of_a_session() {
+    let server = Server::legacy("l", Offer::tools(&["t"])).await;
+    let answers = Answers::of(&server);
+    let (mut gets, mut calls) = (server.hold("GET"), server.hold("tools/call"));
+    let gateway = Setup::new().http("l", &server.url(), "").start().await;
+    let params = r#"{"name":"l_t","arguments":{}}"#;
+    let first = ("tools/call", params);
+    let send =
+        async || gateway.send(crate::support::request::mcp("tools/call", params).capabilities(ALL)).await;
+    let (reply, (feed, exchange)) = tokio::join!(send(), async {
+        let get = gets.next().await;
+        let session = get.seen.header("mcp-session-id");
+        let feed = Feed::legacy(get);
+        let exchange = calls.next().await;
+        exchange.open_events();
+        assert_eq!(exchange.seen.header("mcp-session-id"), session);
+        feed.say(&elicit("1"));
+        (feed, exchange)
+    });
+    let questions = Questions::of(&reply);
+    let (reply, feed) = tokio::join!(gateway.send(questions.answered(first, &[ACCEPT])), async {
+        assert_eq!(answers.result("1").await, ACCEPT);
+        // While it runs on, the stream is taken up again.
+        feed.cut();
+        let feed = Feed::legacy(gets.next().await);
+        feed.say(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#);
+        assert_eq!(answers.result("2").await, "{}");
+        feed.say(&ask("3", "roots/list", "{}"));
+        feed
+    });
+    let questions = Questions::of(&reply);
+    let (reply, ()) = tokio::join!(gateway.send(questions.answered(first, &[r#"{"roots":[]}"#])), async {
+        assert_eq!(answers.result("3").await, r#"{"roots":[]}"#);
+        exchange.finish(&content("done"));
+    });
+    assert_eq!(said(&reply), "done");
+    feed.say(&ask("4", "roots/list", "{}"));
+    assert_eq!(answers.code("4").await, -32601, "nobody runs");
+    gateway.metric_becomes("gatehouse_parked_calls", &[], 0.0).await;
+    gateway.stop().await;
+}

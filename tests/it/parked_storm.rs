@@ -10,7 +10,9 @@ use futures_util::stream;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use crate::parked_stdio::ASKS;
 use crate::support::asking::{ALL, Questions, ask, content, retry, said};
+use crate::support::child::Child;
 use crate::support::client::Reply;
 use crate::support::exchange::{Answer, Exchange};
 use crate::support::gateway::Setup;
@@ -196,4 +198,33 @@ async fn elicitation_storm() {
     assert_eq!(server.requests("notifications/cancelled").len(), USERS / 10 * scale());
     measured(&format!("{USERS} users parked, {} times", scale()), began.elapsed());
     gateway.stop().await;
+}
+
+/// Covers: issue 5: eight users parked at once on a stdio server with a pool of eight processes: each question and each
+/// answer is its own call's, in any order.
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_on_a_pool_of_eight() {
+    let child = Child::python(ASKS);
+    let more = "processes = 8\ntimeout = \"60s\"\nmax_timeout = \"10m\"\nprobe_timeout = \"60s\"";
+    let gateway = Setup::new().stdio("p", &child.argv(), more).start().await;
+    let params = |user: usize| format!("{{\"name\":\"p_ask\",\"arguments\":{{\"user\":{user}}}}}");
+    let asked = (0..8).map(async |user| {
+        let call = mcp("tools/call", params(user)).capabilities(ALL);
+        let questions = Questions::of(&gateway.send(call).await);
+        assert!(questions.text.contains(&format!("\"user\\\": {user}}}")), "{}", questions.text);
+        questions
+    });
+    let parked = futures_util::future::join_all(asked).await;
+    assert_eq!(gateway.metric("gatehouse_parked_calls", &[]).await, 8.0);
+    for user in [5, 2, 7, 0, 3, 6, 1, 4] {
+        let params = params(user);
+        let reply = gateway.send(parked[user].answered(("tools/call", &params), &[&answer(user)])).await;
+        let got: Value = serde_json::from_str(&said(&reply)).unwrap();
+        assert_eq!(
+            (&got["for"]["user"], &got["got"]["content"]["secret"]),
+            (&user.into(), &format!("of {user}").into())
+        );
+    }
+    gateway.metric_becomes("gatehouse_parked_calls", &[], 0.0).await;
+    gateway.metric_becomes("gatehouse_inflight", &[("server", "p")], 0.0).await;
 }

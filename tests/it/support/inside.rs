@@ -35,6 +35,13 @@ impl Inside {
         send(self.0.listen, request).await
     }
 
+    /// The value of a metric's series, as it is written; 0 where there is none.
+    pub(crate) async fn metric(&self, series: &str) -> f64 {
+        let page = send(self.0.admin, Request::new("GET", "/metrics")).await;
+        let mut lines = page.text().lines().filter_map(|line| line.rsplit_once(' '));
+        lines.find(|(name, _)| *name == series).map_or(0.0, |(_, value)| value.parse().unwrap())
+    }
+
     /// Waits until so many streams of changes are open.
     pub(crate) async fn streams_become(&self, count: u32) {
         let line = format!("gatehouse_listen_streams {count}");
@@ -43,13 +50,6 @@ impl Inside {
             page.text().lines().any(|told| told == line)
         };
         eventually(&line, told).await;
-    }
-
-    /// The value of a metric's series, as it is written; 0 where there is none.
-    pub(crate) async fn metric(&self, series: &str) -> f64 {
-        let page = send(self.0.admin, Request::new("GET", "/metrics")).await;
-        let mut lines = page.text().lines().filter_map(|line| line.rsplit_once(' '));
-        lines.find(|(name, _)| *name == series).map_or(0.0, |(_, value)| value.parse().unwrap())
     }
 
     /// Ends it in order.
