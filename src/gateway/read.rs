@@ -119,7 +119,7 @@ impl Gateway {
             }
             Decision::Hidden => return Err(GatewayError::UnknownResource(uri.to_owned())),
         }
-        match shelf.server.known_peer() {
+        match shelf.known_peer() {
             Some(peer) if !peer.offer.tells_updates() => {
                 Err(GatewayError::InvalidParams("the server of this resource tells no updates"))
             }
