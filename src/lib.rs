@@ -6,7 +6,7 @@
 //!
 //! | floor | room | what it is for |
 //! | --- | --- | --- |
-//! | 8 | [`cli`] | one file a command: `serve`, `check`, `demo` |
+//! | 8 | [`cli`] | one file a command: `serve`, `check`, `explain`, `lock`, `diff`, `approve`, `import`, `demo` |
 //! | 7 | [`app`] | owns everything: builds the rooms, binds the sockets, takes it all down |
 //! | 6 | [`inbound`] | the door for MCP clients: layers, one message parsed, JSON or events back |
 //! | 6 | [`admin`] | the door for operators: health and metrics |
@@ -14,6 +14,8 @@
 //! | 4 | [`catalogue`] | what the servers offer: walked, checked, published, kept while fresh |
 //! | 4 | [`policy`] | may this caller do this? grants in, a verdict out; pure |
 //! | 3 | [`auth`] | who is calling: tokens and keys verified, challenges, the principal |
+//! | 3 | [`contract`] | a published tool is an API: what changed, what that means, what was approved; pure |
+//! | 3 | [`playbooks`] | Markdown with front matter: read, linked, faults found |
 //! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, deadlines, cancels |
 //! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
 //! | 1 | [`config`] | TOML → every problem in one report → typed values |
@@ -32,6 +34,14 @@
 //! [`outbound::Exchange`] keeps the deadlines → `gateway/relay` splices what belongs to the hop → `inbound/respond`
 //! writes JSON or events. Dropping any of it cancels the call at its server.
 //!
+//! # The same of a legacy client
+//!
+//! `inbound/endpoint` decides the era of each message; `inbound/legacy` finds its session by a sealed id
+//! (`legacy/ticket`, `legacy/table`), builds the same [`gateway::Call`] in modern meaning (`legacy/perform`) and runs it
+//! as a task of the session: a connection that breaks ends the reading (`legacy/tail`), not the call. What is said goes to
+//! a stream that can be taken up again (`legacy/stream`). `input_required` becomes requests to the client
+//! (`legacy/ask`), changes of lists come by GET (`legacy/changes`). The core knows neither sessions nor handshakes.
+//!
 //! # Bytes, not models
 //!
 //! A message is read as positions ([`protocol::object`]), changed by a list of edits ([`protocol::edit`]) and
@@ -43,10 +53,12 @@ pub mod auth;
 pub mod catalogue;
 pub mod cli;
 pub mod config;
+pub mod contract;
 pub mod gateway;
 pub mod inbound;
 pub mod net;
 pub mod outbound;
+pub mod playbooks;
 pub mod policy;
 pub mod protocol;
 pub mod seal;

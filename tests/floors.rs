@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Room → floor. A room imports only rooms with a smaller number; rooms on one floor are strangers.
-const FLOORS: [(&str, u8); 14] = [
+const FLOORS: [(&str, u8); 16] = [
     ("cli", 8),
     ("app", 7),
     ("inbound", 6),
@@ -16,6 +16,8 @@ const FLOORS: [(&str, u8); 14] = [
     ("catalogue", 4),
     ("policy", 4),
     ("auth", 3),
+    ("contract", 3),
+    ("playbooks", 3),
     ("outbound", 3),
     ("net", 2),
     ("config", 1),

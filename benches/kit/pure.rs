@@ -60,7 +60,13 @@ fn request(body: &Bytes) -> Request {
 pub(crate) fn names() -> Vec<Case> {
     let servers: Vec<String> = (0..10).map(|n| format!("server-{n}")).collect();
     let natives: Vec<String> = (0..50).map(super::fixture::tool_name).collect();
-    let rules = NameRules { separator: "_".to_owned(), max_length: 64, strict: true };
+    let rules = NameRules {
+        separator: "_".to_owned(),
+        max_length: 64,
+        strict: true,
+        reserved: &[],
+        playbooks: false,
+    };
     let name = move || {
         let member = |s| Member { server: s, prefix: s, renames: Vec::new() };
         let members: Vec<Member<'_>> = servers.iter().map(|s| member(s.as_str())).collect();

@@ -13,11 +13,11 @@ use url::Url;
 
 use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
-use crate::catalogue::Catalogue;
 use crate::catalogue::shelf::Rules;
-use crate::config::{AuditFile, Config, Gateway as GatewayConfig};
+use crate::catalogue::{Catalogue, Contracts};
+use crate::config::{AuditFile, Config, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
-use crate::inbound::{self, Bounds, Door, Guard};
+use crate::inbound::{self, Bounds, Door, Guard, Sessions};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
@@ -74,12 +74,14 @@ impl App {
         let gateway = Arc::new(gateway.with_audit(audit.clone()));
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
+        tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
 
         let stats = Arc::new(ListenStats::default());
         let door = Door {
             auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
             public: public_url(&config, listen)?.origin().ascii_serialization(),
             guard: guard(&config, listen)?,
+            sessions: Sessions::start(&config.gateway, &gateway, &tasks),
             bounds: bounds(&config.gateway),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),
@@ -126,7 +128,8 @@ fn build(
     state_dir: Option<&Path>,
 ) -> anyhow::Result<Gateway> {
     let servers = Servers::new(tasks.clone(), Arc::clone(metrics), budget.clone());
-    let catalogue = Catalogue::new(tasks.clone(), Arc::clone(metrics));
+    let catalogue =
+        Catalogue::new(tasks.clone(), Arc::clone(metrics)).with_contracts(contracts(config, metrics)?);
     let list = servers.reconcile(config)?;
     let gateway = &config.gateway;
     let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
@@ -138,6 +141,31 @@ fn build(
     });
     let snapshot = Snapshot::new(Arc::clone(config), &members);
     Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
+}
+
+/// The approved definitions, where servers are guarded by them.
+fn contracts(config: &Config, metrics: &Arc<Metrics>) -> anyhow::Result<Option<Contracts>> {
+    let guarded = |how: Guarding| config.servers.iter().find(|server| server.contract == how);
+    let (held, reported) = (guarded(Guarding::Hold), guarded(Guarding::Report));
+    if held.or(reported).is_none() {
+        return Ok(None);
+    }
+    match Contracts::open(&config.contract.lock, Arc::clone(metrics)) {
+        Ok(contracts) => Ok(Some(contracts)),
+        Err(problem) => match held {
+            // Nothing would be approved, or everything.
+            Some(server) => {
+                let name = &server.name;
+                anyhow::bail!(
+                    "server {name:?} has contract = \"hold\", and {problem}; `gatehouse lock` writes it"
+                )
+            }
+            None => {
+                tracing::warn!(%problem, "nothing is held against a lock file");
+                Ok(None)
+            }
+        },
+    }
 }
 
 /// The audit log, if there is one, with its writer at work.

@@ -32,7 +32,7 @@ impl Shelf {
         if left.is_zero() {
             return;
         }
-        let mut published = Published::from_walk(&self.server.config, kind, restored.walked, hints);
+        let mut published = self.published(kind, restored.walked, hints);
         published.restored = true;
         published.stale_until = Instant::now() + left;
         self.keep_snapshot(kind, published);
@@ -64,11 +64,13 @@ impl Shelf {
                 let walked = walk::walk(&self.server, self.context(), kind).await?;
                 let hints = self.hints(kind, &walked);
                 self.save(kind, &walked);
-                let published = Published::from_walk(&self.server.config, kind, walked, hints);
+                let published = self.published(kind, walked, hints);
                 self.report(kind, &published);
                 published
             } else {
-                Published::new(Hints { ttl: ABSENT_TTL, scope: Scope::Public }, false)
+                let mut none = Published::new(Hints { ttl: ABSENT_TTL, scope: Scope::Public }, false);
+                none.approved = self.guard.as_ref().map_or(0, |guard| guard.number());
+                none
             };
             published.generation = generation;
             published.announced = announced;
@@ -80,15 +82,27 @@ impl Shelf {
         Err(OutboundError::new(Arc::clone(&self.server.name), Failure::Malformed("lists"), true))
     }
 
+    /// What of a walk may be seen: first what was approved of it, then what the operator allows.
+    fn published(&self, kind: Kind, mut walked: Walked, hints: Hints) -> Published {
+        let kept = self.guard.as_ref().map(|guard| guard.judge(&self.server.config, kind, &mut walked));
+        let mut published = Published::from_walk(&self.server.config, kind, walked, hints);
+        if let Some(kept) = kept {
+            published.approved = kept.number;
+            for item in &mut published.items {
+                item.held = kept.held.get(&item.native).cloned();
+            }
+        }
+        published
+    }
+
     /// Stores a snapshot; one that says the same as the last keeps its number, so views stay built.
     fn keep_snapshot(&self, kind: Kind, mut published: Published) -> Arc<Published> {
         let slot = self.slot(kind);
-        let same = |old: &Published| {
-            old.items.len() == published.items.len()
-                && old.items.iter().zip(&published.items).all(|(a, b)| a.json == b.json)
-        };
-        if let Some(old) = slot.known.load().as_ref().filter(|old| same(old)) {
-            published.id = old.id;
+        if let Some(old) = slot.known.load().as_ref().filter(|old| old.looks_like(&published)) {
+            published.looks = old.looks;
+            if old.acts_like(&published) {
+                published.id = old.id;
+            }
         }
         let name = &*self.server.name;
         if self.gauged {
@@ -143,5 +157,6 @@ impl Shelf {
 
 /// Items by their name: a server may repeat itself.
 fn distinct(published: &Published) -> usize {
-    published.items.iter().map(|item| &item.native).collect::<HashSet<_>>().len()
+    let shown = published.items.iter().filter(|item| item.withdrawn().is_none());
+    shown.map(|item| &item.native).collect::<HashSet<_>>().len()
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::guard::{self, Guard};
 use super::shelf::{Rules, Shelf};
 use super::users::Users;
 use super::watch::Watch;
@@ -27,7 +28,8 @@ impl Member {
         shared: &Catalogue,
         state_dir: Option<&Path>,
     ) -> Self {
-        let maker = Maker { tasks: shared.tasks.clone(), metrics: Arc::clone(&shared.metrics) };
+        let guard = Guard::new(&server.config, shared.contracts.as_ref()).map(Arc::new);
+        let maker = Maker { tasks: shared.tasks.clone(), metrics: Arc::clone(&shared.metrics), guard };
         shared.metrics.missing(&server.name).set(1);
         let per_user = server.config.credentials.is_per_user();
         let watch = || Watch::new(Arc::clone(&shared.hub));
@@ -43,6 +45,9 @@ impl Member {
         };
         if !per_user {
             member.service.keep();
+        }
+        if member.service.guard.is_some() {
+            shared.tasks.spawn("contract", guard::attend(Arc::downgrade(&member.service), !per_user));
         }
         member
     }

@@ -13,6 +13,7 @@ mod execution;
 pub mod fault;
 mod fetch;
 mod follow;
+pub mod guard;
 pub mod hints;
 pub mod member;
 pub mod publish;
@@ -24,6 +25,7 @@ mod walk;
 pub mod watch;
 
 pub use fault::Fault;
+pub use guard::Contracts;
 pub use member::Member;
 pub use publish::{Published, PublishedItem};
 pub use shelf::{Lookup, Shelf};
@@ -41,6 +43,8 @@ pub struct Catalogue {
     hub: Arc<watch_channel::Sender<u64>>,
     tasks: Tasks,
     metrics: Arc<Metrics>,
+    /// The approved definitions, where any server is guarded.
+    contracts: Option<Arc<Contracts>>,
 }
 
 /// Numbers snapshots: two with the same number hold the same.
@@ -53,7 +57,19 @@ pub(super) fn next_snapshot() -> u64 {
 impl Catalogue {
     /// An empty catalogue.
     pub fn new(tasks: Tasks, metrics: Arc<Metrics>) -> Self {
-        Self { members: ArcSwap::default(), hub: Arc::new(watch_channel::Sender::new(0)), tasks, metrics }
+        let hub = Arc::new(watch_channel::Sender::new(0));
+        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts: None }
+    }
+
+    /// The same, with servers guarded by approved definitions.
+    #[must_use]
+    pub fn with_contracts(self, contracts: Option<Contracts>) -> Self {
+        Self { contracts: contracts.map(Arc::new), ..self }
+    }
+
+    /// What the approved definitions are, where any server is guarded.
+    pub fn contracts(&self) -> Option<&Arc<Contracts>> {
+        self.contracts.as_ref()
     }
 
     /// Makes the members those of `servers`; servers that are the same object keep what is known of them.
@@ -78,6 +94,11 @@ impl Catalogue {
     /// Wakes when anything may have changed: a list, a resource, a configuration.
     pub fn changes(&self) -> watch_channel::Receiver<u64> {
         self.hub.subscribe()
+    }
+
+    /// Says that something else changed that lists are made of.
+    pub fn nudge(&self) {
+        self.hub.send_modify(|version| *version += 1);
     }
 
     /// What the gateway itself is shown of each server, in file order.

@@ -12,6 +12,7 @@ use super::fault::Fault;
 use super::hints::Hints;
 use super::walk::Walked;
 use crate::config::{Override, Server as ServerConfig};
+use crate::contract::verdict::Held;
 use crate::protocol::items::{Item, json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span, string};
@@ -21,6 +22,10 @@ use crate::protocol::object::{Object, Span, string};
 pub struct Published {
     /// Distinguishes snapshots; never reused.
     pub id: u64,
+    /// The first of the snapshots in a row that look the same to clients.
+    pub looks: u64,
+    /// The number of the approved definitions it was held against.
+    pub(super) approved: u64,
     /// What may be seen, in native order.
     pub items: Vec<PublishedItem>,
     /// Native names that `allow`, `deny` or `override.enabled` hide, in native order.
@@ -50,20 +55,34 @@ pub struct PublishedItem {
     pub native: Box<str>,
     /// Its definition, overrides applied, name still native.
     pub json: Bytes,
+    /// Its definition as its server wrote it.
+    pub said: Bytes,
     /// Tools: which arguments are mirrored in headers.
     pub bindings: Arc<Bindings>,
     /// Tools: `override.timeout`.
     pub timeout: Option<Duration>,
     /// Tools: the resource that shows them (`_meta.ui.resourceUri`, MCP Apps).
     pub ui: Option<Box<str>>,
+    /// Its server says something else now, and this is what was approved.
+    pub held: Option<Arc<Held>>,
+}
+
+impl PublishedItem {
+    /// Why it is in no list, and what a call is told.
+    pub fn withdrawn(&self) -> Option<&str> {
+        self.held.as_ref()?.withdrawn.as_deref()
+    }
 }
 
 impl Published {
     /// A snapshot without items, received now.
     pub fn new(hints: Hints, offered: bool) -> Self {
         let received = Instant::now();
+        let id = super::next_snapshot();
         Self {
-            id: super::next_snapshot(),
+            id,
+            looks: id,
+            approved: 0,
             items: Vec::new(),
             hidden: Vec::new(),
             faults: Vec::new(),
@@ -92,13 +111,8 @@ impl Published {
     }
 
     fn take(&mut self, server: &ServerConfig, kind: Kind, item: Item, modern: bool) {
-        let filter = match kind {
-            Kind::Tools => &server.tools,
-            Kind::Prompts => &server.prompts,
-            Kind::Resources | Kind::Templates => &server.resources,
-        };
         let over = server.overrides.get(&*item.native).filter(|_| kind == Kind::Tools);
-        if !filter.admits(&item.native) || over.is_some_and(|o| o.disabled) {
+        if !admits(server, kind, &item.native) {
             self.hidden.push(item.native);
             return;
         }
@@ -106,10 +120,12 @@ impl Published {
             let Item { native, json } = item;
             self.items.push(PublishedItem {
                 native,
+                said: json.clone(),
                 json,
                 bindings: Arc::default(),
                 timeout: None,
                 ui: None,
+                held: None,
             });
             return;
         }
@@ -123,6 +139,25 @@ impl Published {
             Ok(published) => self.items.push(published),
             Err(fault) => self.faults.push(fault),
         }
+    }
+
+    /// Whether clients see the same.
+    pub(super) fn looks_like(&self, other: &Self) -> bool {
+        let seen = |list: &Self| -> Vec<Bytes> {
+            list.items
+                .iter()
+                .filter(|item| item.withdrawn().is_none())
+                .map(|item| item.json.clone())
+                .collect()
+        };
+        seen(self) == seen(other)
+    }
+
+    /// Whether calls are treated the same, too.
+    pub(super) fn acts_like(&self, other: &Self) -> bool {
+        let state = |item: &PublishedItem| item.held.as_ref().map(|held| held.digest.clone());
+        self.items.len() == other.items.len()
+            && self.items.iter().zip(&other.items).all(|(a, b)| a.native == b.native && state(a) == state(b))
     }
 
     /// About how many bytes it holds.
@@ -157,6 +192,17 @@ impl Published {
     }
 }
 
+/// Whether the operator lets an item be seen at all.
+pub(super) fn admits(server: &ServerConfig, kind: Kind, native: &str) -> bool {
+    let filter = match kind {
+        Kind::Tools => &server.tools,
+        Kind::Prompts => &server.prompts,
+        Kind::Resources | Kind::Templates => &server.resources,
+    };
+    let disabled = || server.overrides.get(native).is_some_and(|over| over.disabled);
+    filter.admits(native) && !(kind == Kind::Tools && disabled())
+}
+
 /// A tool as it may be seen, or why it may not. `binding`: its annotations bind us (modern HTTP).
 fn tool(
     over: Option<&Override>,
@@ -172,9 +218,11 @@ fn tool(
     Ok(PublishedItem {
         native: item.native.clone(),
         json,
+        said: item.json.clone(),
         bindings: Arc::new(bindings),
         timeout: over.and_then(|o| o.timeout),
         ui: interface(item),
+        held: None,
     })
 }
 

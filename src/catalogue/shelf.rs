@@ -9,6 +9,7 @@ use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
 use super::follow;
+use super::guard::Guard;
 use super::publish::Published;
 use super::reads::Reads;
 use super::store::Store;
@@ -60,6 +61,8 @@ pub struct Shelf {
     /// What it tells of changes.
     pub watch: Watch,
     reads: Arc<Reads>,
+    /// What was approved of it.
+    pub(super) guard: Option<Arc<Guard>>,
     pub(super) store: Option<Store>,
     /// Whether gauges tell of it.
     pub(super) gauged: bool,
@@ -75,6 +78,8 @@ pub struct Shelf {
 pub(super) struct Maker {
     pub(super) tasks: Tasks,
     pub(super) metrics: Arc<Metrics>,
+    /// Of the server they are of.
+    pub(super) guard: Option<Arc<Guard>>,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +102,7 @@ impl Shelf {
     pub(super) fn aside(maker: &Maker, (server, rules): (Arc<Server>, Rules), watch: Watch) -> Self {
         Self {
             store: None,
+            guard: maker.guard.clone(),
             server,
             rules,
             context: ArcSwapOption::empty(),
@@ -220,7 +226,11 @@ impl Shelf {
 
     /// Whether nothing newer is to be expected: in time, and no change told since it was walked.
     fn is_fresh(&self, kind: Kind, known: &Published) -> bool {
-        !known.restored && known.generation == self.generation(kind) && known.is_fresh(Instant::now())
+        let approved = self.guard.as_ref().map_or(0, |guard| guard.number());
+        !known.restored
+            && known.approved == approved
+            && known.generation == self.generation(kind)
+            && known.is_fresh(Instant::now())
     }
 
     /// What is known is old from now on, and so is what a running walk brings (L-24, L-28).

@@ -13,12 +13,12 @@ use crate::telemetry::logs;
 
 mod endpoints;
 mod grants;
-mod live;
+pub(super) mod live;
 pub mod report;
 mod servers;
 #[cfg(test)]
 mod tests;
-mod text;
+pub(super) mod text;
 
 use live::Contact;
 use report::Report;

@@ -21,7 +21,7 @@ use crate::telemetry::logs;
 
 #[cfg(test)]
 mod tests;
-mod who;
+pub(super) mod who;
 
 use who::Known;
 

@@ -5,10 +5,15 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod approve;
 pub mod check;
+mod contract;
 pub mod demo;
+pub mod diff;
 pub mod exec;
 pub mod explain;
+pub mod lock;
+pub mod import;
 pub mod serve;
 
 /// One MCP endpoint for many MCP servers.
@@ -29,6 +34,14 @@ pub enum Command {
     Check(check::CheckArgs),
     /// Say whether a caller may use a tool, and why
     Explain(explain::ExplainArgs),
+    /// Write down what every server offers, as the approved state
+    Lock(lock::LockArgs),
+    /// Say what servers offer now that differs from what was approved
+    Diff(diff::DiffArgs),
+    /// Take over what differs
+    Approve(approve::ApproveArgs),
+    /// Turn the servers of an MCP client's file into a configuration
+    Import(import::ImportArgs),
     /// Run a small MCP server, to try things with
     Demo(demo::DemoArgs),
     /// Become a server's process with limits and account set

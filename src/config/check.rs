@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::packages::unpinned;
 use super::problem::Place;
 use super::read::{Reading, Text};
 use super::tables::{EndpointEntry, Sections, ServerEntry, default_endpoint, is_insecure, name_fault};
-use super::{Auth, Endpoint, Gateway};
+use super::{Auth, Endpoint, Gateway, Target};
 
 /// Letters of a name that must be left beside the prefix: one, and the hash tail of nine.
 const ROOM: usize = 10;
@@ -28,8 +29,22 @@ pub(super) fn across(reading: &Reading<'_>, all: &Sections, gateway: &Gateway) {
     if !gateway.allow_clashes {
         clashes(reading, all, gateway);
     }
+    if gateway.pinned_only {
+        all.servers.iter().filter(|server| server.enabled).for_each(|server| pinned(reading, server));
+    }
     for server in &all.servers {
         issuers(reading, all.auth.as_ref().map(|(auth, _)| auth), server);
+    }
+}
+
+/// What a server runs tomorrow is what it runs today.
+fn pinned(reading: &Reading<'_>, entry: &ServerEntry) {
+    let Some(Target::Stdio(command)) = entry.server.as_ref().map(|server| &server.target) else { return };
+    if let Some(runner) = unpinned(&command.argv) {
+        let message = format!(
+            "`{runner}` runs a package whose version is not pinned, and `gateway.pinned_only` is set"
+        );
+        reading.report(&entry.command_at, message, "write the exact version");
     }
 }
 

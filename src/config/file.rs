@@ -60,19 +60,11 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     for source in &included {
         add(reading, &mut all, one(reading, source));
     }
-    let gateway = match all.gateway.take() {
-        Some((entry, _)) => entry,
-        None => Table::absent(reading, &root.file, "gateway", tables::gateway),
-    };
+    let gateway = stands(reading, &root, all.gateway.take(), ("gateway", tables::gateway));
     let (gateway, listen_at) = (gateway.gateway, gateway.listen_at);
-    let telemetry = match all.telemetry.take() {
-        Some((telemetry, _)) => telemetry,
-        None => Table::absent(reading, &root.file, "telemetry", tables::telemetry),
-    };
-    let audit = match all.audit.take() {
-        Some((audit, _)) => audit,
-        None => Table::absent(reading, &root.file, "audit", tables::audit),
-    };
+    let telemetry = stands(reading, &root, all.telemetry.take(), ("telemetry", tables::telemetry));
+    let audit = stands(reading, &root, all.audit.take(), ("audit", tables::audit));
+    let contract = stands(reading, &root, all.contract.take(), ("contract", tables::contract));
     check::across(reading, &all, &gateway);
     check::grants(reading, &all);
     check::doors(reading, all.auth.as_ref(), &gateway, &listen_at);
@@ -95,7 +87,20 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
         servers.iter_mut().for_each(|server| server.credentials.unguard());
     }
     let tls = all.tls.and_then(|(tls, _)| tls);
-    Ok(Config { gateway, endpoints, servers, auth, grants, audit, telemetry, tls })
+    Ok(Config { gateway, endpoints, servers, auth, grants, audit, contract, telemetry, tls })
+}
+
+/// A table as it stands in one of the files, or as if the first one had it without any key.
+fn stands<T>(
+    reading: &Reading<'_>,
+    root: &Source,
+    found: Option<(T, Place)>,
+    (key, read): (&str, fn(&Table<'_>) -> T),
+) -> T {
+    match found {
+        Some((table, _)) => table,
+        None => Table::absent(reading, &root.file, key, read),
+    }
 }
 
 /// Reads one file's tables; a file that is not TOML has only that problem.
@@ -165,6 +170,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     once(reading, &mut all.gateway, more.gateway);
     once(reading, &mut all.auth, more.auth);
     once(reading, &mut all.audit, more.audit);
+    once(reading, &mut all.contract, more.contract);
     once(reading, &mut all.telemetry, more.telemetry);
     once(reading, &mut all.tls, more.tls);
     all.endpoints.extend(more.endpoints);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,9 +12,12 @@ use crate::protocol::method::Kind;
 pub mod audit;
 pub mod auth;
 mod check;
+pub mod contract;
 pub mod credentials;
+pub mod endpoint;
 mod expand;
 mod file;
+mod gateway;
 pub mod globs;
 pub mod grant;
 mod include;
@@ -34,9 +36,13 @@ mod warnings;
 
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
+pub use contract::{Contract, Guarding};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
+pub use endpoint::{Discovery, Endpoint};
+pub use gateway::Gateway;
 pub use globs::{Filter, Globs};
 pub use grant::Grant;
+pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
 pub use warnings::Warning;
@@ -56,92 +62,12 @@ pub struct Config {
     pub grants: Vec<Grant>,
     /// `[audit]`
     pub audit: Audit,
+    /// `[contract]`
+    pub contract: Contract,
     /// `[telemetry]`
     pub telemetry: Telemetry,
     /// `[tls]`; `None`: clients come by plain HTTP.
     pub tls: Option<Tls>,
-}
-
-/// `[gateway]`
-#[derive(Debug, Clone, PartialEq)]
-pub struct Gateway {
-    /// `listen`: where MCP clients connect.
-    pub listen: SocketAddr,
-    /// `admin_listen`: health and metrics.
-    pub admin_listen: SocketAddr,
-    /// `public_url`: scheme, host and port that clients use; `None`: `http://` + the bound address.
-    pub public_url: Option<Url>,
-    /// `name`: `serverInfo.name` in both eras (F-015).
-    pub name: String,
-    /// `title`: `serverInfo.title`.
-    pub title: Option<String>,
-    /// `instructions`: own text before those of the servers.
-    pub instructions: Option<String>,
-    /// `allowed_hosts`: `None`: host of `public_url`, localhost names when bound to loopback; `["*"]`: any.
-    pub allowed_hosts: Option<Vec<String>>,
-    /// `allowed_origins`: `None`: origin of `public_url`, localhost origins when bound to loopback.
-    pub allowed_origins: Option<Vec<String>>,
-    /// `allow_unauthenticated`: listen beyond loopback without `[auth]`.
-    pub allow_unauthenticated: bool,
-    /// `keys`: base64 of at least 32 bytes each; the first seals, all open. Decoded.
-    pub keys: Vec<SecretBytes>,
-    /// `state_dir`
-    pub state_dir: Option<PathBuf>,
-    /// `separator` between prefix and name.
-    pub separator: String,
-    /// `max_name_length` of exposed names.
-    pub max_name_length: usize,
-    /// `strict_names`: characters outside `[A-Za-z0-9_-]` become `_`.
-    pub strict_names: bool,
-    /// `allow_clashes` of prefixes.
-    pub allow_clashes: bool,
-    /// `max_ttl` for anything cached.
-    pub max_ttl: Duration,
-    /// `stale_if_error`: how long an expired list may stand in for a dead server's.
-    pub stale_if_error: Duration,
-    /// `page_size` of lists towards clients; 0: whole lists.
-    pub page_size: usize,
-    /// `max_body` of a request, in bytes.
-    pub max_body: usize,
-    /// `max_header`: all request headers together, in bytes.
-    pub max_header: usize,
-    /// `max_depth` of JSON nesting.
-    pub max_depth: usize,
-    /// `max_input_elements` of a request.
-    pub max_input_elements: usize,
-    /// `max_buffered`: bytes of bodies held at once by the process.
-    pub max_buffered: usize,
-    /// `max_connections` of clients.
-    pub max_connections: usize,
-    /// `header_timeout`: from accept to the end of a request's headers.
-    pub header_timeout: Duration,
-    /// `body_timeout`: for the whole request body.
-    pub body_timeout: Duration,
-    /// `idle_timeout`: keep-alive connections without a request.
-    pub idle_timeout: Duration,
-    /// `keepalive_interval`: comments on quiet event streams (H-73).
-    pub keepalive_interval: Duration,
-    /// `max_streams`: streams of changes one principal may hold open.
-    pub max_streams: usize,
-    /// `max_parked`: calls of one principal that may wait for its answers.
-    pub max_parked: usize,
-    /// `park_timeout`: how long each round of answers is waited for.
-    pub park_timeout: Duration,
-    /// `drain_timeout`: how long a stop waits for running calls.
-    pub drain_timeout: Duration,
-}
-
-/// `[[endpoint]]`: one MCP server towards clients.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
-    /// `path`, begins with `/`, no trailing slash.
-    pub path: String,
-    /// `servers`: globs over server names; exactly one match is required when `prefix` is false.
-    pub servers: Globs,
-    /// `prefix`: false shows one server as it is.
-    pub prefix: bool,
-    /// `instructions` of this endpoint instead of the gateway's.
-    pub instructions: Option<String>,
 }
 
 /// `[[server]]`: one MCP server behind us.
@@ -153,6 +79,8 @@ pub struct Server {
     pub owner: Option<String>,
     /// `description`
     pub description: Option<String>,
+    /// `tags` of all its tools, for the search.
+    pub tags: Vec<String>,
     /// `prefix` of exposed names, = name by default; may be empty.
     pub prefix: String,
     /// `url` or `command`.
@@ -203,8 +131,16 @@ pub struct Server {
     pub resource_uris: Globs,
     /// `resources.probe`: asked for URIs that nobody is known to own.
     pub resources_probe: bool,
+    /// `tools.tags`: for the search, which tools have which more tags, by globs on native names.
+    pub tool_tags: BTreeMap<String, Globs>,
+    /// `tools.confirm`: globs on native names of tools that are called only if the user agrees.
+    pub confirm: Globs,
+    /// `tools.deny_arguments = ["secrets"]`: no call whose arguments hold a token or a key.
+    pub deny_secrets: bool,
     /// `tools.override.NAME`
     pub overrides: BTreeMap<String, Override>,
+    /// `contract`: what happens when it changes what it offers.
+    pub contract: Guarding,
     /// `[server.credentials]`
     pub credentials: Credentials,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
@@ -371,6 +307,7 @@ impl Server {
     /// Whether nothing of this kind is held back or changed by the operator.
     pub fn shows_all(&self, kind: Kind) -> bool {
         match kind {
+            _ if self.contract == Guarding::Hold => false,
             Kind::Tools => self.tools.is_open() && self.overrides.is_empty(),
             Kind::Prompts => self.prompts.is_open(),
             Kind::Resources | Kind::Templates => self.resources.is_open(),

@@ -1,4 +1,4 @@
-//! Is the package that an `npx` or `uvx` command runs pinned to one version?
+//! Is the package or image that a command like `npx`, `uvx` or `docker run` fetches pinned to one version?
 
 /// Programs that fetch a package and run it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -7,10 +7,19 @@ enum Registry {
     Python,
 }
 
-/// The runner, when this command fetches a package without an exact version.
-pub(super) fn unpinned(argv: &[String]) -> Option<&'static str> {
+/// The runner, when this command fetches a package or an image without an exact version.
+pub fn unpinned(argv: &[String]) -> Option<&'static str> {
     let program = argv.first()?.rsplit('/').next()?;
     let word = |index: usize| argv.get(index).map(String::as_str);
+    if let Some(runner) = ["docker", "podman"].into_iter().find(|runner| *runner == program) {
+        let skip = match (word(1), word(2)) {
+            (Some("run"), _) => 2,
+            (Some("container"), Some("run")) => 3,
+            _ => return None,
+        };
+        let pinned = image(&argv[skip..]).is_some_and(is_pinned_image);
+        return (!pinned).then_some(runner);
+    }
     let (runner, registry, skip) = match (program, word(1), word(2)) {
         ("npx", ..) => ("npx", Registry::Npm, 1),
         ("bunx", ..) => ("bunx", Registry::Npm, 1),
@@ -58,6 +67,49 @@ fn packages(words: &[String], registry: Registry) -> Vec<&str> {
         }
     }
     found
+}
+
+/// The image that `docker run` with these words starts.
+fn image(words: &[String]) -> Option<&str> {
+    /// Options without a value.
+    const SWITCHES: &[&str] = &[
+        "--rm",
+        "--init",
+        "--interactive",
+        "--tty",
+        "--detach",
+        "--privileged",
+        "--read-only",
+        "--publish-all",
+        "--quiet",
+        "--no-healthcheck",
+        "--oom-kill-disable",
+        "--sig-proxy",
+    ];
+    let mut words = words.iter().map(String::as_str);
+    while let Some(word) = words.next() {
+        let Some(letters) = word.strip_prefix('-') else { return Some(word) };
+        let alone = if letters.starts_with('-') {
+            word.contains('=') || SWITCHES.contains(&word)
+        } else {
+            // As `-it`, or with its value behind it, as `-eKEY`.
+            letters.len() > 1 || letters.bytes().all(|letter| b"itdPq".contains(&letter))
+        };
+        if !alone {
+            words.next();
+        }
+    }
+    None
+}
+
+/// A digest is one image for ever; a tag with a version is meant to be.
+fn is_pinned_image(image: &str) -> bool {
+    if let Some((_, digest)) = image.rsplit_once("@sha256:") {
+        return digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    }
+    // The `:` of a port stands before a `/`.
+    let tag = image.rsplit_once(':').map(|(_, tag)| tag).filter(|tag| !tag.contains('/'));
+    tag.is_some_and(|tag| is_exact(tag.strip_prefix('v').unwrap_or(tag), 2))
 }
 
 fn is_pinned(package: &str, registry: Registry) -> bool {

@@ -265,6 +265,11 @@ impl<'a> Table<'a> {
         &self.at
     }
 
+    /// The folder of the file it stands in, or would.
+    pub(super) fn dir(&self) -> &Path {
+        &self.file.dir
+    }
+
     /// Where a key stands, or would.
     pub(super) fn place(&self, key: &str) -> Place {
         let found = self.entries.and_then(|entries| entries.get_key_value(key));

@@ -133,6 +133,11 @@ fn may(endpoint: &Endpoint, rights: &Rights, capability: &str) -> bool {
     const ADDRESSED: [Kind; 2] = [Kind::Resources, Kind::Templates];
     const COMPLETED: [Kind; 3] = [Kind::Prompts, Kind::Resources, Kind::Templates];
     match capability {
+        "tools" | "prompts"
+            if endpoint.shelved().is_some_and(|books| books.seen(rights).next().is_some()) =>
+        {
+            true
+        }
         "tools" => endpoint.gives(rights, &[Kind::Tools]),
         "prompts" => endpoint.gives(rights, &[Kind::Prompts]),
         "resources" => endpoint.gives(rights, &ADDRESSED),

@@ -42,6 +42,9 @@ pub enum GatewayError {
     /// A server's call waits for its client, or should; for tool calls this is a result instead.
     #[error("{}", .1.sentence(.0))]
     Parked(Arc<str>, NotParked),
+    /// A tool's server changed what was approved, and this call cannot be: why, and what to do.
+    #[error("{0}")]
+    Held(String, Outcome),
     /// The caller lacks scopes; all that this needs.
     #[error("this needs the scopes: {}", .0.join(" "))]
     Scope(Vec<String>),
@@ -66,7 +69,9 @@ impl GatewayError {
             Self::Capability(_) => code::MISSING_CAPABILITY,
             Self::Relayed(error) => error.code,
             // We have no codes of our own (M-40); the status says more.
-            Self::Server(_) | Self::Parked(..) | Self::Scope(_) | Self::Internal(_) => code::INTERNAL_ERROR,
+            Self::Server(_) | Self::Parked(..) | Self::Scope(_) | Self::Internal(_) | Self::Held(..) => {
+                code::INTERNAL_ERROR
+            }
         }
     }
 
@@ -91,6 +96,7 @@ impl GatewayError {
             Self::Server(error) => failure_outcome(&error.failure),
             Self::Parked(_, NotParked::Full) => Outcome::Limited,
             Self::Parked(_, NotParked::Lost) => Outcome::Unavailable,
+            Self::Held(_, outcome) => *outcome,
             Self::Scope(_) => Outcome::Denied,
             Self::Internal(_) => Outcome::Internal,
             _ => Outcome::BadRequest,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::along::{context, forwarded, join, relayable, trace};
+use super::confirm::Gate;
+use super::discovery;
 use super::record::Record;
 use super::relay;
 use super::state::Bound;
@@ -19,6 +21,7 @@ use crate::protocol::items::json_string;
 use crate::protocol::meta::LEVELS;
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, Span, string};
+use crate::telemetry::Outcome;
 
 /// One request prepared for one server.
 pub(super) struct Errand<'a> {
@@ -45,6 +48,12 @@ impl Gateway {
         let (_, name) = text_param(call, "name")?;
         object_or_null(call, "arguments")?;
         record.asked(&name);
+        if let Some(own) = discovery::own(call, &name) {
+            return Box::pin(self.serve_own(call, own, outlet, record)).await;
+        }
+        if let Some(page) = self.playbook(call, &name, outlet, record)? {
+            return Ok(page);
+        }
         let done = match self.resolve(call, kind, &name, record).await {
             Ok(route) => self.follow(call, route, outlet, record).await,
             Err(error) => Err(error),
@@ -54,6 +63,10 @@ impl Gateway {
             Err(error) if kind == Kind::Tools && error.is_for_the_model() => {
                 record.outcome(error.outcome());
                 Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
+            }
+            Err(GatewayError::Held(why, outcome)) if kind == Kind::Tools => {
+                record.outcome(outcome);
+                Ok(relay::tool_error(&why, &call.snapshot.server_info))
             }
             other => other,
         }
@@ -68,7 +81,9 @@ impl Gateway {
     ) -> Result<Parts, GatewayError> {
         let kind = invoked(call);
         record.routed(&route.shelf.server.name, Some(&route));
-        if kind == Kind::Tools {
+        // For who does not mirror arguments, headers that look like it mean nothing (F-082).
+        let mirrored = call.client.revision.mirrors_arguments() && !call.steps.unwrapped;
+        if kind == Kind::Tools && mirrored {
             route = self.checked(call, route, record).await.inspect_err(|error| {
                 if matches!(error, GatewayError::ParamHeader(_)) {
                     self.metrics.header_rejection("param");
@@ -119,12 +134,18 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
         self.admit(call, call.rights.decide(&route.givers), outlet, record)?;
+        match self.gate(call, route, record)? {
+            Gate::Open => {}
+            Gate::Confirmed(call) => return Box::pin(self.attempt(&call, route, outlet, record)).await,
+            Gate::Closed(answer) => return Ok(answer),
+        }
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {
             edits.replace(name_span, route.native_json.clone());
         }
         let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
+        honoured(route, arguments)?;
         let bound = Bound { call, server: &route.shelf.server.config, name: &route.exposed, arguments };
         let mut request = self.request(call, edits, &bound)?;
         request.name.clone_from(&route.native_header);
@@ -174,6 +195,7 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
+            // Whose it is, its conversation says.
             context: Some(Arc::new(context(call, bound.server))),
         })
     }
@@ -229,6 +251,27 @@ impl Gateway {
 /// What a call or a get names.
 fn invoked(call: &Call) -> Kind {
     if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts }
+}
+
+/// Whether a call of a tool that is held back can be made as it was approved.
+fn honoured(route: &Route, arguments: Option<&str>) -> Result<(), GatewayError> {
+    let Some(held) = &route.item().held else { return Ok(()) };
+    let (tool, server) = (&route.exposed, &route.shelf.server.name);
+    if let Some(why) = &held.withdrawn {
+        let said = format!(
+            "The tool \"{tool}\" is withdrawn: {why}. Do without it; the operator of the gateway can approve \
+             what the server \"{server}\" offers now."
+        );
+        return Err(GatewayError::Held(said, Outcome::Unavailable));
+    }
+    match held.checker.fault(arguments) {
+        None => Ok(()),
+        Some(fault) => {
+            let said =
+                format!("The tool \"{tool}\" was not called: {fault}. Call it again as its schema says.");
+            Err(GatewayError::Held(said, Outcome::BadRequest))
+        }
+    }
 }
 
 fn check_params(call: &Call, route: &Route) -> Result<(), GatewayError> {

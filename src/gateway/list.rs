@@ -37,7 +37,7 @@ impl Gateway {
         let known: Vec<Option<Arc<Published>>> = found.iter().map(Found::published).collect();
         let frame = Frame { snapshot, endpoint, shelves: call.members(), kind };
         let view = view::view(&frame, &known, &self.metrics);
-        let list = endpoint.sheets.of(&view, kind, &call.rights);
+        let list = endpoint.sheets.of(&view, kind, &call.rights, call.client.revision);
         let missing: Vec<&str> = call
             .members()
             .iter()
@@ -52,7 +52,11 @@ impl Gateway {
             tracing::warn!(?missing, kind = kind.as_str(), "list without some servers");
         }
         let page = self.page(call, kind, &list)?;
-        Ok(write(kind, list.slice(page.items), page.next, (hints, &missing), &snapshot.server_info))
+        let items = list.slice(page.items);
+        if !call.client.revision.has_hints() {
+            return Ok(write_plain(kind, items, page.next, &missing));
+        }
+        Ok(write(kind, items, page.next, (hints, &missing), &snapshot.server_info))
     }
 }
 
@@ -113,13 +117,32 @@ fn write(
         kind.result_key()
     ));
     parts.push(items);
-    let next = next.map(|next| format!(",\"nextCursor\":{}", json_string(&next))).unwrap_or_default();
-    parts.push(format!("]{next},\"_meta\":{{\"{}\":", meta::SERVER_INFO));
+    parts.push(format!("]{},\"_meta\":{{\"{}\":", cursor(next), meta::SERVER_INFO));
     parts.push(server_info.clone());
     if !missing.is_empty() {
-        let names: Vec<String> = missing.iter().map(|name| json_string(name)).collect();
-        parts.push(format!(",\"{MISSING}\":[{}]", names.join(",")));
+        parts.push(format!(",\"{MISSING}\":[{}]", names(missing)));
     }
     parts.push(Bytes::from_static(b"}}"));
     parts
+}
+
+/// The same for clients whose lists have no hints (G-81).
+fn write_plain(kind: Kind, items: Bytes, next: Option<String>, missing: &[&str]) -> Parts {
+    let mut parts = Parts::new();
+    parts.push(format!("{{\"{}\":[", kind.result_key()));
+    parts.push(items);
+    parts.push(format!("]{}", cursor(next)));
+    if !missing.is_empty() {
+        parts.push(format!(",\"_meta\":{{\"{MISSING}\":[{}]}}", names(missing)));
+    }
+    parts.push(Bytes::from_static(b"}"));
+    parts
+}
+
+fn cursor(next: Option<String>) -> String {
+    next.map(|next| format!(",\"nextCursor\":{}", json_string(&next))).unwrap_or_default()
+}
+
+fn names(missing: &[&str]) -> String {
+    missing.iter().map(|name| json_string(name)).collect::<Vec<_>>().join(",")
 }

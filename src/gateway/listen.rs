@@ -28,6 +28,7 @@ use crate::protocol::message;
 use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
+use crate::protocol::version::Revision;
 use filter::Wanted;
 use streams::Counted;
 pub(super) use streams::Streams;
@@ -47,11 +48,13 @@ struct Subscription {
     caller: Caller,
     lists: Vec<Watched<Kind>>,
     topics: Vec<Watched<Wanting>>,
+    /// What is not told, but stays wished for.
+    _unanswered: Vec<Wanting>,
     changes: watch::Receiver<u64>,
     /// When its token is over; what comes later needs another one.
     over: Option<Instant>,
     drain: CancellationToken,
-    _counted: Counted,
+    _counted: Option<Counted>,
 }
 
 /// Whose stream it is, and what it may see there.
@@ -118,23 +121,29 @@ impl Gateway {
         let wanted = Wanted::read(&call)?;
         let most = call.snapshot.config.gateway.max_streams;
         let gauge = self.metrics.listen_streams();
-        let counted = self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
-            self.metrics.limited("max_streams");
-            GatewayError::Internal("too many streams are open; close one first")
-        })?;
+        let counted = match &call.client.session {
+            // What a session watches is no stream that a client holds open; its door bounds it.
+            Some(_) => None,
+            None => Some(self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
+                self.metrics.limited("max_streams");
+                GatewayError::Internal("too many streams are open; close one first")
+            })?),
+        };
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
         let members = Arc::clone(call.members());
-        let own = members.iter().filter(|shelf| shelf.is_private());
-        let listeners: Vec<Listener> = own.map(Shelf::listen).collect();
         let flags = self.tells(&call).await;
         let lists: Vec<Kind> =
             wanted.lists.iter().copied().filter(|kind| flags.lists.contains(kind)).collect();
         let wishes = self.wishes(&call, wanted, flags.updates).await?;
-        let wishes = self.confirmed(&members, wishes).await;
+        // After the wishes, so that a stream that is opened for this listener is opened with them.
+        let own = members.iter().filter(|shelf| shelf.is_private());
+        let listeners: Vec<Listener> = own.map(Shelf::listen).collect();
+        let (wishes, unanswered) = self.confirmed(&members, wishes).await;
         let mut subscription = Subscription {
             lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
             topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
+            _unanswered: unanswered,
             id,
             over: call.principal.time_left().map(|left| Instant::now() + left),
             caller: Caller {
@@ -186,10 +195,10 @@ impl Gateway {
 
     /// Waits for the streams of servers that are up, all together at most [`ACK`]. Wishes a server has refused
     /// by then are left out; those it has not answered yet as well, though they stay wished for (S-33).
-    async fn confirmed(&self, shelves: &[Arc<Shelf>], wishes: Vec<Wanting>) -> Vec<Wanting> {
+    async fn confirmed(&self, shelves: &[Arc<Shelf>], wishes: Vec<Wanting>) -> (Vec<Wanting>, Vec<Wanting>) {
         let up = shelves.iter().filter(|shelf| shelf.known_peer().is_some());
         join_all(up.map(|shelf| shelf.watch.settled(ACK))).await;
-        wishes.into_iter().filter(|want| want.wish.is_agreed()).collect()
+        wishes.into_iter().partition(|want| want.wish.is_agreed())
     }
 }
 
@@ -295,13 +304,13 @@ impl Caller {
     fn list_state(&self, kind: Kind, gateway: &Gateway) -> Vec<Option<u64>> {
         let kinds: &[Kind] =
             if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
-        if !self.rights.is_open() {
+        if !self.rights.is_open() || self.endpoint.searches(kind) || self.endpoint.books.is_some() {
             let print = |kind: &Kind| {
                 let shelves = &self.members;
                 let frame =
                     Frame { snapshot: &self.snapshot, endpoint: &self.endpoint, shelves, kind: *kind };
                 let view = gateway.view_now(&frame);
-                Some(self.endpoint.sheets.of(&view, *kind, &self.rights).print)
+                Some(self.endpoint.sheets.of(&view, *kind, &self.rights, Revision::V20260728).print)
             };
             return kinds.iter().map(print).collect();
         }
@@ -309,7 +318,7 @@ impl Caller {
         for (kind, shelf) in kinds.iter().flat_map(|k| self.members.iter().map(move |m| (*k, m))) {
             let known = shelf.known(kind);
             // An empty list looks like one that is not known yet.
-            state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.id));
+            state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.looks));
             if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
                 state.push(Some(known.map_or(0, |known| known.announced)));
             }

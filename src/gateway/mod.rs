@@ -10,11 +10,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod along;
+pub mod books;
+mod confirm;
 mod converse;
 mod digest;
 mod discover;
+mod discovery;
 pub mod error;
 mod invoke;
+mod leaves;
 mod links;
 mod list;
 mod listen;
@@ -26,7 +30,9 @@ mod read;
 mod record;
 mod relay;
 mod resolve;
+mod results;
 mod resume;
+mod secrets;
 mod sheet;
 pub mod snapshot;
 mod state;
@@ -44,14 +50,14 @@ use crate::policy::Rights;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Envelope;
 use crate::protocol::method::{Kind, Method};
-use crate::protocol::version::Era;
+use crate::protocol::version::{Era, Revision};
 use crate::seal::Sealer;
 use crate::telemetry::Metrics;
 use crate::telemetry::audit::Audit;
 use record::Record;
 
 /// One request, checked against its headers, in modern meaning.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Call {
     /// The message.
     pub envelope: Envelope,
@@ -77,10 +83,21 @@ pub struct Call {
     pub client: Client,
     /// When it arrived.
     pub arrived: Instant,
+    /// What was done with it on the way.
+    pub steps: Steps,
+}
+
+/// What the gateway itself did with a call before it goes to its server.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Steps {
+    /// It came inside a `call_tool`: then no header mirrors its name and arguments.
+    pub unwrapped: bool,
+    /// The user was asked and agreed (`tools.confirm`).
+    pub confirmed: bool,
 }
 
 /// What servers show one caller, in the order of the endpoint's members: the same from a request's start to its end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Members(OnceLock<Arc<[Arc<Shelf>]>>);
 
 impl Call {
@@ -100,12 +117,17 @@ impl Call {
 pub struct Client {
     /// How it speaks.
     pub era: Era,
+    /// The revision it speaks: what it cannot know is left out of lists.
+    pub revision: Revision,
     /// The id of its session, where it has one: what servers keep for a session is kept for this one.
     pub session: Option<Arc<str>>,
     /// Its capabilities, a JSON object.
     pub capabilities: String,
-    /// The least severe log level it wants, as a rank.
+    /// The least severe log level it wants, as a rank: servers are asked for it.
     pub log_level: Option<usize>,
+    /// The least severe one that it is told of, if of any: who never set a level may get what servers send of
+    /// themselves (G-15, M-60).
+    pub hears: Option<usize>,
     /// The progress token, as JSON text.
     pub progress_token: Option<Bytes>,
 }
@@ -196,7 +218,15 @@ impl Gateway {
     /// The same, with an audit log.
     #[must_use]
     pub fn with_audit(self, audit: Option<Audit>) -> Self {
+        if let (Some(contracts), Some(audit)) = (self.catalogue.contracts(), &audit) {
+            contracts.set_audit(audit.clone());
+        }
         Self { audit, ..self }
+    }
+
+    /// What seals handles that clients hold.
+    pub const fn sealer(&self) -> &Sealer {
+        &self.sealer
     }
 
     /// The snapshot now; keep the one taken for the whole of a request.
@@ -236,12 +266,12 @@ impl Gateway {
     }
 
     async fn run(&self, call: &Call, outlet: &Outlet, record: &mut Record) -> Result<Parts, GatewayError> {
-        if call.method == Method::Discover || call.method.lists().is_some() {
+        if matches!(call.method, Method::Discover | Method::Initialize) || call.method.lists().is_some() {
             outlet.admitted();
         }
         // Boxed where it is rarer than calls and lists: all calls would be as large as the largest of these.
         match call.method {
-            Method::Discover => Box::pin(self.discover(call)).await,
+            Method::Discover | Method::Initialize => Box::pin(self.discover(call)).await,
             Method::ToolsList | Method::PromptsList | Method::ResourcesList | Method::TemplatesList => {
                 // The match arm and the table agree; a method that lists nothing cannot get here.
                 let Some(kind) = call.method.lists() else { return Err(GatewayError::UnknownMethod) };
@@ -253,8 +283,10 @@ impl Gateway {
             Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => {
                 Box::pin(self.task(call, outlet, record)).await
             }
-            // A stream, not a call: `listen` serves it.
-            Method::Listen => Err(GatewayError::UnknownMethod),
+            // Streams, not calls: `listen` serves them.
+            Method::Listen | Method::Subscribe => Err(GatewayError::UnknownMethod),
+            // Between a session and its door.
+            Method::Ping | Method::SetLevel | Method::Unsubscribe => Err(GatewayError::UnknownMethod),
         }
     }
 }

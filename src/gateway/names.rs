@@ -7,11 +7,15 @@ use std::collections::{HashMap, HashSet};
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-use crate::config::{Gateway, Server};
+use super::books::PREFIX;
+use crate::config::{Discovery, Endpoint, Gateway, Server};
 
 mod endpoint;
 
 pub use endpoint::on_endpoint;
+
+/// The tools of an endpoint that searches.
+pub const SEARCHING: [&str; 3] = ["search_tools", "describe_tool", "call_tool"];
 
 /// Characters a hash tail takes: `_` and eight of Base32.
 const TAIL: usize = 9;
@@ -43,6 +47,25 @@ pub struct NameRules {
     pub max_length: usize,
     /// `strict_names`
     pub strict: bool,
+    /// Names of tools that are the gateway's own where these rules hold.
+    pub reserved: &'static [&'static str],
+    /// Whether names that begin as those of playbooks are theirs.
+    pub playbooks: bool,
+}
+
+impl NameRules {
+    /// The rules of one endpoint.
+    #[must_use]
+    pub fn on(&self, endpoint: &Endpoint) -> Self {
+        let reserved: &[&str] = if endpoint.discovery == Discovery::Search { &SEARCHING } else { &[] };
+        let playbooks = endpoint.prefix && (self.playbooks || endpoint.playbooks.is_some());
+        Self { reserved, playbooks, ..self.clone() }
+    }
+
+    fn takes(&self, kind: NameKind, name: &str) -> bool {
+        (kind == NameKind::Tool && self.reserved.contains(&name))
+            || (self.playbooks && name.starts_with(PREFIX))
+    }
 }
 
 impl From<&Gateway> for NameRules {
@@ -51,6 +74,8 @@ impl From<&Gateway> for NameRules {
             separator: gateway.separator.clone(),
             max_length: gateway.max_name_length,
             strict: gateway.strict_names,
+            reserved: &[],
+            playbooks: gateway.playbooks.is_some(),
         }
     }
 }
@@ -86,12 +111,14 @@ pub enum Reason {
     Foreign,
     /// An override of the same server has that name.
     Taken,
+    /// A tool of the gateway's own has that name.
+    Reserved,
 }
 
 impl Reason {
     /// Whether it is a clash (`gatehouse_name_clashes`).
     pub const fn is_clash(self) -> bool {
-        matches!(self, Self::Foreign | Self::Taken)
+        matches!(self, Self::Foreign | Self::Taken | Self::Reserved)
     }
 }
 
@@ -139,12 +166,15 @@ pub struct Naming {
 }
 
 impl Naming {
-    /// The names of an endpoint with `prefix = false`: untouched, none left out.
-    pub fn untouched(natives: &[&str]) -> Self {
-        let named = natives.iter().enumerate();
-        let named =
-            named.map(|(item, native)| Named { exposed: (*native).into(), list: 0, item, changed: None });
-        Self::new(named.collect(), Vec::new())
+    /// The names of an endpoint with `prefix = false`: untouched but for those that are the gateway's own, none left out.
+    pub fn untouched(kind: NameKind, rules: &NameRules, server: &str, natives: &[&str]) -> Self {
+        let name = |(item, native): (usize, &&str)| {
+            let reserved = rules.takes(kind, native);
+            let exposed =
+                if reserved { tailed(kind, rules, server, (native, native)) } else { (*native).to_owned() };
+            Named { exposed: exposed.into(), list: 0, item, changed: reserved.then_some(Reason::Reserved) }
+        };
+        Self::new(natives.iter().enumerate().map(name).collect(), Vec::new())
     }
 
     fn new(named: Vec<Named>, dropped: Vec<Dropped>) -> Self {
@@ -217,11 +247,12 @@ impl<'a> Namer<'a> {
             Reason::Foreign
         } else if taken() {
             Reason::Taken
+        } else if self.rules.takes(self.kind, &plain) {
+            Reason::Reserved
         } else {
             return (plain, None);
         };
-        let stem = cut(&plain, self.rules.max_length.saturating_sub(TAIL));
-        (format!("{stem}_{}", self.tail(server.server, native)), Some(reason))
+        (tailed(self.kind, self.rules, server.server, (&plain, native)), Some(reason))
     }
 
     /// The member in whose name space an exposed name lies: a prefix goes before none, then file order
@@ -283,11 +314,13 @@ impl<'a> Namer<'a> {
             !lost
         });
     }
+}
 
-    fn tail(&self, server: &str, native: &str) -> String {
-        let hash = digest(&SHA256, format!("{}\n{server}\n{native}", self.kind.as_str()).as_bytes());
-        base32(hash.as_ref(), TAIL - 1)
-    }
+/// A name that ends in the hash of what it stands for.
+fn tailed(kind: NameKind, rules: &NameRules, server: &str, (plain, native): (&str, &str)) -> String {
+    let stem = cut(plain, rules.max_length.saturating_sub(TAIL));
+    let hash = digest(&SHA256, format!("{}\n{server}\n{native}", kind.as_str()).as_bytes());
+    format!("{stem}_{}", base32(hash.as_ref(), TAIL - 1))
 }
 
 fn start(rules: &NameRules, member: &Member<'_>) -> String {

@@ -105,6 +105,28 @@ impl Gateway {
         if shelf.server.config.resources.admits(uri) { Ok(shelf) } else { Err(unknown(uri)) }
     }
 
+    /// Whether updates of a resource can be told to this caller: somebody owns it, tells of it, and the caller may
+    /// ask for it.
+    pub async fn tellable(&self, call: &Call, uri: &str) -> Result<(), GatewayError> {
+        if !self.tells(call).await.updates {
+            return Err(GatewayError::UnknownMethod);
+        }
+        let shelf = self.owner(call, uri).await?;
+        match call.snapshot.decide_uri(&call.rights, &shelf, uri) {
+            Decision::Allowed { .. } => {}
+            Decision::NeedsScopes { grant } => {
+                return Err(GatewayError::Scope(call.snapshot.policy.scopes(grant).to_vec()));
+            }
+            Decision::Hidden => return Err(GatewayError::UnknownResource(uri.to_owned())),
+        }
+        match shelf.server.known_peer() {
+            Some(peer) if !peer.offer.tells_updates() => {
+                Err(GatewayError::InvalidParams("the server of this resource tells no updates"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The server a completion is for: the one that lists this very template, else the owner of the URI.
     async fn reference_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
         let listed = || {

@@ -225,6 +225,7 @@ const fn is_use(method: Method) -> bool {
     !matches!(
         method,
         Method::Discover
+            | Method::Initialize
             | Method::ToolsList
             | Method::PromptsList
             | Method::ResourcesList

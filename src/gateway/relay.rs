@@ -75,7 +75,7 @@ impl Relay<'_> {
 
     /// A log message at or above the level asked for, its logger prefixed (M-60, M-63).
     pub(super) fn log(&self, message: &Received, params: &Object) -> Option<Parts> {
-        let wanted = self.call.client.log_level?;
+        let wanted = self.call.client.hears?;
         let text = message.text();
         let level = params.get(text, "level").ok()?.and_then(|span| string(span.of(text)))?;
         if level_rank(&level)? < wanted {

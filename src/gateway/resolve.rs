@@ -80,7 +80,8 @@ impl Gateway {
         name: &str,
         record: &mut Record,
     ) -> Result<Arc<Route>, GatewayError> {
-        if let Some(route) = self.known_view(call, kind).route(name, &call.rights) {
+        let view = self.known_view(call, kind);
+        if let Some(route) = view.route(name, &call.rights).or_else(|| view.withdrawn(name, &call.rights)) {
             return Ok(Arc::clone(route));
         }
         // Rare and large: apart, so that a call that finds its route at once does not carry it along.
@@ -113,7 +114,7 @@ impl Gateway {
             }
         }
         let view = self.known_view(call, kind);
-        if let Some(route) = view.route(name, &call.rights) {
+        if let Some(route) = view.route(name, &call.rights).or_else(|| view.withdrawn(name, &call.rights)) {
             return Ok(Arc::clone(route));
         }
         if let Some(route) = view.named(name).next() {

@@ -13,6 +13,8 @@ use moka::sync::Cache;
 use super::view::View;
 use crate::policy::{GrantSet, Rights};
 use crate::protocol::method::Kind;
+use crate::protocol::shape;
+use crate::protocol::version::Revision;
 
 /// Bytes of lists one endpoint keeps for its callers' sets of grants.
 const MOST_BYTES: u64 = 64 << 20;
@@ -71,8 +73,9 @@ impl Sheet {
     }
 }
 
-/// A view's key (design §5): the kind, the snapshots it is made of, the grants that show it.
-type Key = (Kind, Arc<[Option<u64>]>, GrantSet);
+/// A view's key (design §5): the kind, the snapshots it is made of, the grants that show it (`None`: whoever asks),
+/// the revision whose clients it is for.
+type Key = (Kind, Arc<[Option<u64>]>, Option<GrantSet>, Revision);
 
 /// The lists of an endpoint by sets of grants; each is made once, however many callers have that set.
 #[derive(Debug)]
@@ -80,8 +83,9 @@ pub(super) struct Sheets(Cache<Key, Arc<Sheet>>);
 
 impl Default for Sheets {
     fn default() -> Self {
-        let weigh = |(_, ids, shown): &Key, sheet: &Arc<Sheet>| {
-            u32::try_from(sheet.size() + ids.len() * 16 + shown.size() + 128).unwrap_or(u32::MAX)
+        let weigh = |(_, ids, shown, _): &Key, sheet: &Arc<Sheet>| {
+            let shown = shown.as_ref().map_or(0, GrantSet::size);
+            u32::try_from(sheet.size() + ids.len() * 16 + shown + 128).unwrap_or(u32::MAX)
         };
         let cache = Cache::builder().max_capacity(MOST_BYTES).weigher(weigh).time_to_idle(IDLE);
         // A list that is new is always worth more than one of snapshots that are over.
@@ -90,23 +94,40 @@ impl Default for Sheets {
 }
 
 impl Sheets {
-    /// What of a view this caller sees.
-    pub(super) fn of(&self, view: &View, kind: Kind, rights: &Rights) -> Arc<Sheet> {
-        match rights {
-            Rights::Open => Arc::clone(&view.sheet),
-            Rights::Granted(granted) => {
-                let key = (kind, Arc::clone(&view.key), granted.shown.clone());
-                self.0.get_with(key, || Arc::new(narrowed(view, rights)))
-            }
-        }
+    /// What of a view this caller sees, as its revision has it.
+    pub(super) fn of(&self, view: &View, kind: Kind, rights: &Rights, revision: Revision) -> Arc<Sheet> {
+        let shown = match rights {
+            Rights::Open if revision == Revision::V20260728 => return Arc::clone(&view.sheet),
+            Rights::Open => None,
+            Rights::Granted(granted) => Some(granted.shown.clone()),
+        };
+        let key = (kind, Arc::clone(&view.key), shown, revision);
+        self.0.get_with(key, || {
+            let sheet = narrowed(view, rights);
+            Arc::new(if revision == Revision::V20260728 { sheet } else { shaped(&sheet, kind, revision) })
+        })
     }
+}
+
+/// The same items without what a revision does not know.
+fn shaped(sheet: &Sheet, kind: Kind, revision: Revision) -> Sheet {
+    let items: Vec<Bytes> = sheet
+        .places
+        .iter()
+        .map(|(start, end)| shape::item(kind, &sheet.array.slice(*start as usize..*end as usize), revision))
+        .collect();
+    Sheet::new(items.iter().map(|item| &item[..]))
 }
 
 /// The items that these grants show, each name once: where servers are merged, a URI is that of the first server in
 /// file order that the caller may ask for it (F-058).
 fn narrowed(view: &View, rights: &Rights) -> Sheet {
+    if let Some(discovery) = &view.discovery {
+        return discovery.front(view, rights);
+    }
     let mut seen = HashSet::new();
     let shown = view.items.iter().enumerate().filter(|(_, route)| rights.sees(&route.givers));
     let once = shown.filter(|(_, route)| !view.twins || seen.insert(&*route.exposed));
-    Sheet::new(once.map(|(at, _)| view.sheet.item(at)))
+    let own = view.books.as_ref().map(|books| books.items(view.kind, rights)).unwrap_or_default();
+    Sheet::new(once.map(|(at, _)| view.sheet.item(at)).chain(own.iter().map(|item| &item[..])))
 }

@@ -6,12 +6,13 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use moka::sync::Cache;
 
+use super::books::Books;
 use super::names::NameRules;
 use super::sheet::Sheets;
 use super::view::Views;
 use crate::auth::Principal;
 use crate::catalogue::{Member, Shelf};
-use crate::config::{Config, Endpoint as EndpointConfig};
+use crate::config::{Config, Discovery, Endpoint as EndpointConfig};
 use crate::outbound::Context;
 use crate::policy::{Caller, Decision, GrantSet, Policy, Rights};
 use crate::protocol::items::json_string;
@@ -47,6 +48,8 @@ pub struct Endpoint {
     service: Arc<[Arc<Shelf>]>,
     /// The views built of them.
     pub(super) views: Views,
+    /// Its playbooks, if it has any.
+    pub(super) books: Option<Books>,
     /// What of them callers with grants see.
     pub(super) sheets: Sheets,
     /// What callers may do here, by the place of their principals in memory.
@@ -66,6 +69,7 @@ impl Snapshot {
             let members: Vec<Arc<Member>> = catalogue.iter().filter(chosen).map(Arc::clone).collect();
             Arc::new(Endpoint {
                 config: endpoint.clone(),
+                books: Books::of(&config, endpoint, &policy),
                 givers: members.iter().map(givers).collect(),
                 service: members.iter().map(|member| Arc::clone(&member.service)).collect(),
                 views: Views::new(members.iter().any(|member| member.is_per_user())),
@@ -162,6 +166,11 @@ impl Endpoint {
     pub(super) fn shows_own(&self, rights: &Rights, kinds: &[Kind]) -> bool {
         let own = self.members.iter().map(|member| member.is_per_user());
         own.zip(self.sees(rights, kinds)).any(|(own, sees)| own && sees)
+    }
+
+    /// Whether items of a kind are searched here instead of being listed.
+    pub(super) fn searches(&self, kind: Kind) -> bool {
+        kind == Kind::Tools && self.config.discovery == Discovery::Search
     }
 
     /// Whether a caller has anything of one of these kinds here.

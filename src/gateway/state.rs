@@ -18,7 +18,7 @@ use crate::seal::{Purpose, Sealer};
 /// Largest state of a server that we carry.
 const MOST: usize = 64 * 1024;
 /// How long a user may take to answer.
-const LIFE: Duration = Duration::from_secs(15 * 60);
+pub(super) const LIFE: Duration = Duration::from_secs(15 * 60);
 
 /// It was this caller's for this request, and comes too late.
 pub(super) const EXPIRED: GatewayError =
@@ -119,7 +119,7 @@ impl Bound<'_> {
     }
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     seconds(SystemTime::now())
 }
 

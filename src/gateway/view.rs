@@ -10,6 +10,8 @@ use http::HeaderValue;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
+use super::books::Shelved;
+use super::discovery::Discovery;
 use super::names::{List, Naming, on_endpoint};
 use super::sheet::Sheet;
 use super::snapshot::{Endpoint, Snapshot};
@@ -28,6 +30,8 @@ const MOST_TOLD: usize = 20;
 /// Everything one endpoint has of one kind. Names are the same for every caller; who sees what of it: [`Rights`].
 #[derive(Debug)]
 pub struct View {
+    /// The kind.
+    pub(super) kind: Kind,
     /// The snapshots it was built of, by member; `None`: nothing known.
     pub(super) key: Ids,
     /// All items as bytes, in the order of `items`.
@@ -36,6 +40,12 @@ pub struct View {
     pub items: Vec<Arc<Route>>,
     /// Positions by name; for resources and templates: URIs and URI templates.
     places: HashMap<Box<str>, Places>,
+    /// Tools that are in no list, since their servers can no longer do what was approved: who calls one is told so.
+    withdrawn: Vec<Arc<Route>>,
+    /// The playbooks, which are listed last.
+    pub(super) books: Option<Arc<Shelved>>,
+    /// Where tools are searched: the search. Then the sheet holds what is listed all the same.
+    pub(super) discovery: Option<Discovery>,
     /// Whether a URI of several servers may stand in it several times: which one counts depends on the caller.
     pub(super) twins: bool,
 }
@@ -93,6 +103,11 @@ impl View {
         all.map(|at| &self.items[*at])
     }
 
+    /// The withdrawn tool of this exposed name, if this caller could use it.
+    pub fn withdrawn(&self, exposed: &str, rights: &Rights) -> Option<&Arc<Route>> {
+        self.withdrawn.iter().find(|route| *route.exposed == *exposed && rights.sees(&route.givers))
+    }
+
     /// The item of this exposed name in a caller's view.
     pub fn route(&self, exposed: &str, rights: &Rights) -> Option<&Arc<Route>> {
         self.named(exposed).find(|route| rights.sees(&route.givers))
@@ -148,15 +163,16 @@ impl View {
         self.sheet.array.len() + items + size_of::<Self>()
     }
 
-    fn is_of(&self, ids: impl ExactSizeIterator<Item = Option<u64>>) -> bool {
-        self.key.len() == ids.len() && self.key.iter().zip(ids).all(|(of, id)| *of == id)
+    fn is_of(&self, ids: impl Iterator<Item = Option<u64>>) -> bool {
+        self.key.iter().copied().eq(ids)
     }
 }
 
 /// The view of what is known now, if there is one: what a call needs, and where all callers see the same nothing is
 /// allocated.
 pub fn current(frame: &Frame<'_>) -> Option<Arc<View>> {
-    let ids = frame.shelves.iter().map(|shelf| shelf.known_id(frame.kind));
+    let books = frame.endpoint.shelved().map(|books| Some(books.library.id));
+    let ids = frame.shelves.iter().map(|shelf| shelf.known_id(frame.kind)).chain(books);
     match &frame.endpoint.views {
         Views::Same(last) => {
             let view = last[frame.kind as usize].load();
@@ -168,20 +184,28 @@ pub fn current(frame: &Frame<'_>) -> Option<Arc<View>> {
 
 /// The view of these snapshots (one a member, in order).
 pub fn view(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics) -> Arc<View> {
-    let ids = known.iter().map(|known| known.as_ref().map(|known| known.id));
+    let books = frame.endpoint.shelved();
+    let ids = || {
+        let books = books.as_ref().map(|books| Some(books.library.id));
+        known.iter().map(|known| known.as_ref().map(|known| known.id)).chain(books)
+    };
+    let build = || {
+        let mut view = build(frame, known, metrics);
+        view.key = ids().collect();
+        finish(&mut view, frame, books.clone());
+        Arc::new(view)
+    };
     match &frame.endpoint.views {
         Views::Same(last) => {
             let last = &last[frame.kind as usize];
-            if let Some(view) = last.load_full().filter(|view| view.is_of(ids)) {
+            if let Some(view) = last.load_full().filter(|view| view.is_of(ids())) {
                 return view;
             }
-            let view = Arc::new(build(frame, known, metrics));
+            let view = build();
             last.store(Some(Arc::clone(&view)));
             view
         }
-        Views::Own(kept) => {
-            kept.get_with((frame.kind, ids.collect()), || Arc::new(build(frame, known, metrics)))
-        }
+        Views::Own(kept) => kept.get_with((frame.kind, ids().collect()), build),
     }
 }
 
@@ -197,16 +221,12 @@ fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics)
     }
     let mut items = Vec::with_capacity(naming.named().len());
     let mut places: HashMap<Box<str>, Places> = HashMap::with_capacity(naming.named().len());
+    let mut withdrawn = Vec::new();
     for named in naming.named() {
         let (member, published) = listed[named.list];
         let shelf = &shelves[member];
         let item = &published.items[named.item];
-        let at = items.len();
-        let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
-        if known.first != at {
-            known.more.push(at);
-        }
-        items.push(Arc::new(Route {
+        let route = Arc::new(Route {
             metrics: OnceLock::new(),
             givers: snapshot.policy.givers(&shelf.server.name, kind, &item.native),
             exposed: named.exposed.clone(),
@@ -215,20 +235,49 @@ fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics)
             item: named.item,
             native_json: json_string(&item.native).into(),
             native_header: Request::name_value(&item.native),
-        }));
+        });
+        if item.withdrawn().is_some() {
+            withdrawn.push(route);
+            continue;
+        }
+        let at = items.len();
+        let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
+        if known.first != at {
+            known.more.push(at);
+        }
+        items.push(route);
     }
     let bytes: Vec<Bytes> = items.iter().map(|route| shown(kind, route)).collect();
     View {
+        kind,
         key: known.iter().map(|k| k.as_ref().map(|k| k.id)).collect(),
         sheet: Arc::new(Sheet::new(bytes.iter().map(|item| &item[..]))),
         items,
         places,
+        withdrawn,
+        books: None,
+        discovery: None,
         twins,
     }
 }
 
+/// Adds what is the gateway's own: playbooks, the search.
+fn finish(view: &mut View, frame: &Frame<'_>, books: Option<Arc<Shelved>>) {
+    let Frame { endpoint, kind, .. } = *frame;
+    view.books = books.filter(|_| matches!(kind, Kind::Tools | Kind::Prompts));
+    if endpoint.searches(kind) {
+        let discovery = Discovery::new(&endpoint.config, Arc::clone(&view.sheet));
+        view.sheet = Arc::new(discovery.front(view, &Rights::Open));
+        view.discovery = Some(discovery);
+    } else if let Some(books) = &view.books {
+        let own = books.items(kind, &Rights::Open);
+        let all = (0..view.items.len()).map(|at| view.sheet.item(at)).chain(own.iter().map(|item| &item[..]));
+        view.sheet = Arc::new(Sheet::new(all));
+    }
+}
+
 /// An item as clients see it.
-fn shown(kind: Kind, route: &Route) -> Bytes {
+pub(super) fn shown(kind: Kind, route: &Route) -> Bytes {
     let item = route.item();
     if *item.native == *route.exposed {
         return item.json.clone();
@@ -245,7 +294,7 @@ fn name(frame: &Frame<'_>, listed: &[(usize, &Arc<Published>)], twins: bool) -> 
         .collect();
     let servers: Vec<&ServerConfig> = frame.shelves.iter().map(|shelf| &shelf.server.config).collect();
     let prefix = frame.endpoint.config.prefix && !twins;
-    on_endpoint(&frame.snapshot.rules, prefix, frame.kind, &servers, &lists)
+    on_endpoint(&frame.snapshot.rules.on(&frame.endpoint.config), prefix, frame.kind, &servers, &lists)
 }
 
 /// Says what became of names. Not of what only one caller is shown: a gauge would jump from caller to caller, and a

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use http::request::Parts as Head;
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tokio::time::Instant;
 
+use super::accept::Accepts;
 use super::error::Refusal;
 use super::layers::unread::Payload;
 use super::respond::{self, empty};
-use super::{Door, Request, Response, Visit, accept, body, modern, well_known};
+use super::{Door, Request, Response, Visit, accept, body, legacy, modern, well_known};
 use crate::auth::Principal;
 use crate::config::Secret;
 use crate::gateway::{Endpoint, Snapshot};
+use crate::net::budget::Held;
 use crate::protocol::envelope::{Envelope, Limits, MessageKind};
 use crate::protocol::header as mcp;
 use crate::protocol::method::Method as McpMethod;
@@ -23,6 +25,12 @@ use crate::telemetry::Outcome;
 #[derive(Debug)]
 pub(super) struct Arrival {
     pub(super) envelope: Envelope,
+    pub(super) visitor: Visitor,
+}
+
+/// Where a request came, and whose it is.
+#[derive(Debug)]
+pub(super) struct Visitor {
     pub(super) headers: HeaderMap,
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) snapshot: Arc<Snapshot>,
@@ -55,43 +63,66 @@ async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Res
         return refused;
     }
     let accepts = accept::accepts(&head.headers);
+    let visitor = Visitor { headers: head.headers, endpoint, snapshot, principal, token, request, at };
+    match head.method {
+        Method::GET => return legacy::get(door, visitor, accepts),
+        Method::DELETE => return legacy::delete(door, &visitor),
+        _ => {}
+    }
     let read = match body::read(door, payload).await {
         Ok(read) => read,
         Err(status) => return empty(status),
     };
+    if legacy::is_batch(&read.bytes) && in_session(&visitor) {
+        return Box::pin(legacy::post_batch(door, visitor, read.bytes, accepts, read.held)).await;
+    }
     let limits = Limits { max_depth: door.bounds.max_depth, max_elements: door.bounds.max_elements };
-    let envelope = match Envelope::parse(read.bytes, limits) {
-        Ok(envelope) => envelope,
+    match Envelope::parse(read.bytes, limits) {
+        Ok(envelope) => message(door, Arrival { envelope, visitor }, accepts, read.held).await,
         Err(error) => {
-            note(door, None, Outcome::BadRequest);
-            return respond::refuse(&Refusal::from(&error), error.id.as_ref());
+            let era = if in_session(&visitor) { Era::Legacy } else { Era::Modern };
+            note(door, None, Outcome::BadRequest, era);
+            respond::refuse(&Refusal::from(&error), error.id.as_ref())
+        }
+    }
+}
+
+/// One message, by its era.
+async fn message(door: &Arc<Door>, arrival: Arrival, accepts: Accepts, held: Held) -> Response {
+    let legacy = match arrival.envelope.kind {
+        MessageKind::Request(_) => match era(&arrival) {
+            Ok(era) => era == Era::Legacy,
+            Err(refusal) => return refuse(door, &arrival, &refusal),
+        },
+        MessageKind::Notification | MessageKind::Response => {
+            !is_modern(&arrival.envelope) && in_session(&arrival.visitor)
         }
     };
-    let arrival =
-        Arrival { envelope, headers: head.headers, endpoint, snapshot, principal, token, request, at };
+    if legacy {
+        let Arrival { envelope, visitor } = arrival;
+        // Boxed: modern requests would carry all of it along.
+        return Box::pin(legacy::post(door, visitor, envelope, accepts, held)).await;
+    }
     match arrival.envelope.kind {
         MessageKind::Response => {
             // Only legacy clients answer requests; a modern server sends none (H-10).
-            note(door, None, Outcome::BadRequest);
+            note(door, None, Outcome::BadRequest, Era::Modern);
             respond::refuse(&Refusal::invalid("responses are not accepted here"), None)
         }
         MessageKind::Notification => empty(StatusCode::ACCEPTED),
-        MessageKind::Request(_) => match era(&arrival) {
-            Ok(()) => match modern::call(door, arrival) {
-                Ok(call) => respond::answer(door, call, accepts, read.held).await,
-                Err(refused) => *refused,
-            },
-            Err(refusal) => refuse(door, &arrival, &refusal),
+        MessageKind::Request(_) => match modern::call(door, arrival) {
+            Ok(call) => respond::answer(door, call, accepts, held).await,
+            Err(refused) => *refused,
         },
     }
 }
 
-/// Refusals that need no body (H-02, H-06, H-07).
+/// Refusals that need no body (H-02, H-06, H-07, F-090).
 fn check_head(head: &Head) -> Option<Response> {
-    if head.method != Method::POST {
-        let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
-        response.headers_mut().insert(header::ALLOW, http::HeaderValue::from_static("POST"));
-        return Some(response);
+    match head.method {
+        Method::POST => {}
+        Method::GET | Method::DELETE => return None,
+        _ => return Some(not_allowed()),
     }
     if !accept::is_json(&head.headers) {
         return Some(empty(StatusCode::UNSUPPORTED_MEDIA_TYPE));
@@ -100,39 +131,59 @@ fn check_head(head: &Head) -> Option<Response> {
     (!accepts.json && !accepts.events).then(|| empty(StatusCode::NOT_ACCEPTABLE))
 }
 
-/// H-20: modern, or the refusal of what this endpoint does not speak yet.
-fn era(arrival: &Arrival) -> Result<(), Refusal> {
-    let envelope = &arrival.envelope;
-    if envelope.meta.as_ref().is_some_and(|meta| meta.protocol_version.is_some()) {
-        return Ok(());
+/// A method that is not served here, or not now.
+pub(super) fn not_allowed() -> Response {
+    let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST, GET, DELETE"));
+    response
+}
+
+/// H-20, in its order.
+fn era(arrival: &Arrival) -> Result<Era, Refusal> {
+    let (envelope, headers) = (&arrival.envelope, &arrival.visitor.headers);
+    if is_modern(envelope) {
+        return Ok(Era::Modern);
     }
-    if envelope.method() == "initialize" {
-        return Err(Refusal::version(requested(arrival).unwrap_or_default()));
+    if envelope.method() == McpMethod::Initialize.as_str() {
+        return Ok(Era::Legacy);
     }
-    let version = arrival.headers.get(mcp::PROTOCOL_VERSION).map(|v| v.to_str().unwrap_or_default());
-    match version {
-        Some(version) if era_of(version) == Some(Era::Modern) => Ok(()),
-        Some(version) => Err(Refusal::version(version)),
-        None => Err(Refusal::header("MCP-Protocol-Version is missing")),
+    let version = headers.get(mcp::PROTOCOL_VERSION).map(|v| v.to_str().unwrap_or_default());
+    match (version, version.and_then(era_of)) {
+        (_, Some(era)) => Ok(era),
+        _ if headers.contains_key(mcp::SESSION_ID) => Ok(Era::Legacy),
+        (Some(version), None) => Err(Refusal::version(version)),
+        // 2025-03-26 has no such header.
+        (None, _) => Ok(Era::Legacy),
     }
 }
 
-/// The revision a legacy `initialize` asks for.
-fn requested(arrival: &Arrival) -> Option<&str> {
-    let span = arrival.envelope.param("protocolVersion").ok().flatten()?;
-    span.of(arrival.envelope.text()).strip_prefix('"')?.strip_suffix('"')
+/// Whether a message says itself which version it is of: whatever stands around it (G-02, H-08).
+fn is_modern(envelope: &Envelope) -> bool {
+    envelope.meta.as_ref().is_some_and(|meta| meta.protocol_version.is_some())
+}
+
+/// Whether a request names a session and no modern version.
+fn in_session(visitor: &Visitor) -> bool {
+    let version = visitor.headers.get(mcp::PROTOCOL_VERSION).map(|v| v.to_str().unwrap_or_default());
+    visitor.headers.contains_key(mcp::SESSION_ID) && version.and_then(era_of) != Some(Era::Modern)
 }
 
 /// Answers with a refusal and records it.
 pub(super) fn refuse(door: &Door, arrival: &Arrival, refusal: &Refusal) -> Response {
     let mismatch = refusal.code == crate::protocol::code::HEADER_MISMATCH;
     let outcome = if mismatch { Outcome::HeaderMismatch } else { Outcome::BadRequest };
-    note(door, Some(&arrival.envelope), outcome);
+    note(door, Some(&arrival.envelope), outcome, Era::Modern);
     respond::refuse(refusal, arrival.envelope.id())
 }
 
 /// Records a request that never became a call.
-fn note(door: &Door, envelope: Option<&Envelope>, outcome: Outcome) {
+fn note(door: &Door, envelope: Option<&Envelope>, outcome: Outcome, era: Era) {
     let method = envelope.and_then(|e| McpMethod::parse(&e.method())).map_or("other", McpMethod::as_str);
-    door.metrics.request(method, "", outcome, Era::Modern);
+    door.metrics.request(method, "", outcome, era);
+}
+
+/// Records a request of a legacy client that was served or refused at the door.
+pub(super) fn note_legacy(door: &Door, principal: &Principal, method: Option<McpMethod>, outcome: Outcome) {
+    door.metrics.request(method.map_or("other", McpMethod::as_str), "", outcome, Era::Legacy);
+    door.metrics.client_call(principal.client_label(), outcome);
 }

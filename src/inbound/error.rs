@@ -47,6 +47,11 @@ impl Refusal {
         Self::new(StatusCode::NOT_FOUND, code::METHOD_NOT_FOUND, "Method not found")
     }
 
+    /// Any of them, with a message of ours.
+    pub(super) fn rpc(status: StatusCode, code: i32, message: &'static str) -> Self {
+        Self::new(status, code, message)
+    }
+
     /// 400/-32600.
     pub(super) fn invalid(message: &'static str) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code::INVALID_REQUEST, message)

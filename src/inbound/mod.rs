@@ -15,6 +15,7 @@ mod body;
 mod endpoint;
 mod error;
 mod layers;
+mod legacy;
 mod modern;
 mod respond;
 mod well_known;
@@ -26,6 +27,7 @@ use crate::net::Budget;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 pub use layers::origin::Guard;
+pub use legacy::{Sessions, Tail};
 pub use respond::Body;
 
 /// What every request needs.
@@ -45,6 +47,8 @@ pub struct Door {
     pub tasks: Tasks,
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// Sessions of legacy clients.
+    pub sessions: Arc<Sessions>,
     /// Bounds of one request.
     pub bounds: Bounds,
 }

@@ -5,38 +5,43 @@ use http::HeaderMap;
 use super::endpoint::{Arrival, refuse};
 use super::error::Refusal;
 use super::{Door, Response};
-use crate::gateway::{Call, Client, Members};
+use crate::gateway::{Call, Client, Members, Steps};
+use crate::protocol::envelope::Envelope;
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};
 use crate::protocol::method::Method;
 use crate::protocol::object::{Object, Span, string};
-use crate::protocol::version::{Era, MODERN};
+use crate::protocol::version::{Era, MODERN, Revision};
 
 /// The call, or the answer that refuses it. Boxed: a response is large and refusals are rare.
 pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>> {
     let checked = check(door, &arrival);
     match checked {
-        Ok((method, client)) => Ok(Call {
-            method,
-            client,
-            members: Members::default(),
-            rights: arrival.snapshot.rights(&arrival.endpoint, &arrival.principal),
-            request: arrival.request,
-            endpoint: arrival.endpoint,
-            snapshot: arrival.snapshot,
-            headers: arrival.headers,
-            principal: arrival.principal,
-            token: arrival.token,
-            arrived: arrival.at,
-            envelope: arrival.envelope,
-        }),
+        Ok((method, client)) => {
+            let Arrival { envelope, visitor } = arrival;
+            Ok(Call {
+                method,
+                client,
+                members: Members::default(),
+                rights: visitor.snapshot.rights(&visitor.endpoint, &visitor.principal),
+                request: visitor.request,
+                endpoint: visitor.endpoint,
+                snapshot: visitor.snapshot,
+                headers: visitor.headers,
+                principal: visitor.principal,
+                token: visitor.token,
+                arrived: visitor.at,
+                envelope,
+                steps: Steps::default(),
+            })
+        }
         Err(refusal) => Err(Box::new(refuse(door, &arrival, &refusal))),
     }
 }
 
 /// H-25, steps 1 to 7; the first that fails answers.
 fn check(door: &Door, arrival: &Arrival) -> Result<(Method, Client), Refusal> {
-    let (envelope, headers) = (&arrival.envelope, &arrival.headers);
+    let (envelope, headers) = (&arrival.envelope, &arrival.visitor.headers);
     let text = envelope.text();
     let meta = envelope.meta.as_ref().ok_or_else(|| Refusal::meta("params._meta is missing"))?;
     let version = meta.version(text);
@@ -66,12 +71,15 @@ fn check(door: &Door, arrival: &Arrival) -> Result<(Method, Client), Refusal> {
         check_name(arrival, named).map_err(|message| mismatch("name", message))?;
     }
     let known = known.ok_or_else(Refusal::method)?;
+    let log_level = log_level(text, meta)?;
     let client = Client {
         era: Era::Modern,
+        revision: Revision::V20260728,
         session: None,
         capabilities,
-        log_level: log_level(text, meta)?,
-        progress_token: progress_token(arrival, meta)?,
+        log_level,
+        hears: log_level,
+        progress_token: progress_token(&arrival.envelope, meta)?,
     };
     Ok((known, client))
 }
@@ -90,7 +98,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 fn check_name(arrival: &Arrival, named: Option<Span>) -> Result<(), &'static str> {
     let text = arrival.envelope.text();
     let body = named.and_then(|span| string(span.of(text)));
-    let mut values = arrival.headers.get_all(header::NAME).iter();
+    let mut values = arrival.visitor.headers.get_all(header::NAME).iter();
     match (values.next(), values.next(), body) {
         (None, _, None) => Ok(()),
         (None, _, Some(_)) => Err("Mcp-Name is missing"),
@@ -118,12 +126,12 @@ fn log_level(text: &str, meta: &Meta) -> Result<Option<usize>, Refusal> {
 }
 
 /// M-50: a string or an integer.
-fn progress_token(arrival: &Arrival, meta: &Meta) -> Result<Option<bytes::Bytes>, Refusal> {
+pub(super) fn progress_token(envelope: &Envelope, meta: &Meta) -> Result<Option<bytes::Bytes>, Refusal> {
     let Some(span) = meta.progress_token else { return Ok(None) };
-    let raw = span.of(arrival.envelope.text());
+    let raw = span.of(envelope.text());
     let number = raw.strip_prefix('-').unwrap_or(raw).bytes().all(|b| b.is_ascii_digit());
     if !number && !raw.starts_with('"') {
         return Err(Refusal::meta("the progress token must be a string or an integer"));
     }
-    Ok(Some(arrival.envelope.body().slice(span.range())))
+    Ok(Some(envelope.body().slice(span.range())))
 }

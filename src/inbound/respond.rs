@@ -18,6 +18,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use super::accept::Accepts;
 use super::error::Refusal;
 use super::layers::authn;
+use super::legacy::Tail;
 use super::{Door, Response};
 use crate::gateway::{Call, Endpoint, GatewayError, Outlet};
 use crate::net;
@@ -30,9 +31,9 @@ use crate::tasks::Tasks;
 
 /// How long an answer may take before an event stream is opened for it, so that no proxy on the way waits
 /// for a first byte (F-054). Until then a refusal still has its own status (H-16).
-const PATIENCE: Duration = Duration::from_millis(700);
+pub(super) const PATIENCE: Duration = Duration::from_millis(700);
 /// Notices that may wait for a slow client.
-const NOTICES: usize = 32;
+pub(super) const NOTICES: usize = 32;
 
 /// The body of an answer.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub enum Body {
     Whole(net::Body),
     /// What a call says, as it comes.
     Events(Box<Events>),
+    /// What is said on a stream of a legacy session.
+    Tail(Box<Tail>),
 }
 
 impl From<Parts> for Body {
@@ -60,6 +63,7 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Whole(body) => Pin::new(body).poll_frame(context),
             Self::Events(events) => events.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
+            Self::Tail(tail) => tail.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
         }
     }
 
@@ -70,12 +74,12 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Events(_) => SizeHint::default(),
+            Self::Events(_) | Self::Tail(_) => SizeHint::default(),
         }
     }
 }
 
-type Running = Pin<Box<dyn Future<Output = Result<Parts, GatewayError>> + Send>>;
+pub(super) type Running = Pin<Box<dyn Future<Output = Result<Parts, GatewayError>> + Send>>;
 
 /// An answer without a body.
 pub(super) fn empty(status: StatusCode) -> Response {
@@ -131,7 +135,7 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
 }
 
 /// The call, ready to be polled. A panic in it is its own internal error.
-fn start(door: &Arc<Door>, call: Call, outlet: Outlet, held: Held) -> Running {
+pub(super) fn start(door: &Arc<Door>, call: Call, outlet: Outlet, held: Held) -> Running {
     let (gateway, tasks) = (Arc::clone(&door.gateway), door.tasks.clone());
     if call.method == Method::Listen {
         // Apart from calls: thousands of them are idle, and a call's future is many times larger.
@@ -206,7 +210,7 @@ fn finished(
 }
 
 /// One message as one event.
-fn framed(message: Parts) -> Parts {
+pub(super) fn framed(message: Parts) -> Parts {
     let mut parts = Parts::new();
     parts.push(Bytes::from_static(sse::OPEN));
     // A raw line break can only be white space between tokens; it would end the event's line.
@@ -224,7 +228,7 @@ fn one_line(piece: Bytes) -> Bytes {
     piece.iter().map(|b| if matches!(b, b'\n' | b'\r') { b' ' } else { *b }).collect()
 }
 
-fn json(status: StatusCode, message: Parts) -> Response {
+pub(super) fn json(status: StatusCode, message: Parts) -> Response {
     let mut response = Response::new(message.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -233,7 +237,7 @@ fn json(status: StatusCode, message: Parts) -> Response {
     response
 }
 
-fn stream(status: StatusCode, body: Body) -> Response {
+pub(super) fn stream(status: StatusCode, body: Body) -> Response {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();

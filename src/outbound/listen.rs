@@ -145,7 +145,7 @@ impl Server {
                 (Transport::Http(link), _) => {
                     let headers = modern::headers(&request, &peer.version);
                     let caller = place.on_behalf();
-                    let answer = link.post_for(caller.as_deref(), headers, body).await;
+                    let answer = link.listen_for(caller.as_deref(), headers, body).await;
                     let answer = answer.map_err(|(failure, _)| self.no_listen(failure))?;
                     let mut wire = Wire::http(answer);
                     let agreed = self.acknowledged(&mut wire, id).await?;

@@ -29,7 +29,7 @@ pub mod server;
 pub mod wire;
 
 pub use context::{Asks, Context};
-pub use credentials::OnBehalf;
+pub use credentials::{Credential, OnBehalf, Towards};
 pub use error::{Failure, OutboundError};
 pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
@@ -42,7 +42,6 @@ use crate::net::client::{Client, ClientOptions};
 use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use credentials::{Credential, Towards};
 use link::http::{Clients, HttpLink};
 use link::stdio::StdioOptions;
 use places::Origin;

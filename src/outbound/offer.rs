@@ -75,6 +75,9 @@ impl Offer {
     pub fn allows(&self, method: Method) -> bool {
         match method {
             Method::Discover | Method::Listen => true,
+            // Whoever speaks to a server does these by itself.
+            Method::Initialize | Method::Ping | Method::SetLevel => true,
+            Method::Subscribe | Method::Unsubscribe => self.tells_updates(),
             Method::ToolsList | Method::ToolsCall => self.has("tools"),
             Method::PromptsList | Method::PromptsGet => self.has("prompts"),
             Method::ResourcesList | Method::TemplatesList | Method::ResourcesRead => self.has("resources"),

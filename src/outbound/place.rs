@@ -1,7 +1,7 @@
 //! One context's place at a server: its own session or process, what was agreed there, and its trouble (G-49, G-57).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -112,6 +112,9 @@ pub struct Place {
     establishing: Flight<Result<Arc<Peer>, OutboundError>>,
     // A std mutex: held to read or write three words.
     trouble: Mutex<Option<Trouble>>,
+    /// The least severe log level asked for, and with whom that was.
+    // A std mutex: held to read or write two words.
+    pub(super) level: Mutex<(Weak<Peer>, usize)>,
     tally: Arc<Tally>,
     tasks: Tasks,
 }
@@ -146,6 +149,7 @@ impl Place {
             calls: AtomicUsize::new(0),
             establishing: Flight::default(),
             trouble: Mutex::new(None),
+            level: Mutex::default(),
             tally,
             tasks,
         }
@@ -246,15 +250,15 @@ impl Place {
         let current = self.peer.load();
         if current.as_ref().is_some_and(|p| Arc::ptr_eq(p, peer)) {
             self.peer.compare_and_swap(&*current, None);
-            if let Some(connection) = &peer.connection {
-                connection.retire();
-            }
+            peer.retire();
         }
     }
 
     /// Forgets what was agreed, whatever it is.
     pub(super) fn forget_any(&self) {
-        self.peer.store(None);
+        if let Some(peer) = self.peer.swap(None) {
+            peer.retire();
+        }
     }
 
     /// Ends the session and the process, for good.

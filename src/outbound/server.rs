@@ -49,6 +49,13 @@ impl Peer {
     pub fn is_gone(&self) -> bool {
         self.connection.as_ref().is_some_and(Connection::is_closed)
     }
+
+    /// No new request will be made by it.
+    pub(super) fn retire(&self) {
+        if let Some(connection) = &self.connection {
+            connection.retire();
+        }
+    }
 }
 
 /// One configured server.
@@ -188,6 +195,9 @@ impl Server {
         let context = request.context.as_deref();
         let (mut place, mut peer, mut load) = self.agreed(context, is_call).await?;
         for attempt in 0.. {
+            if request.hop.log_level.is_some() {
+                Box::pin(legacy::raise(self, (&place, &peer), request)).await;
+            }
             let id = self.next_id();
             let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
             let guard = guard.running(request);
@@ -231,8 +241,13 @@ impl Server {
         unreachable!("the loop returns at its second turn")
     }
 
+    /// The gauge of its running requests.
+    pub(super) fn inflight(&self) -> IntGauge {
+        self.inflight.clone()
+    }
+
     /// Puts the request on the link in the peer's dialect.
-    async fn transmit(
+    pub(super) async fn transmit(
         self: &Arc<Self>,
         (place, peer): (&Arc<Place>, &Arc<Peer>),
         request: &Request,

@@ -83,6 +83,8 @@ pub struct Envelope {
     pub params: Option<Object>,
     /// `params` present but of another type.
     pub params_malformed: bool,
+    /// It is `null`, as some clients write "none".
+    pub params_null: bool,
     /// `params._meta`, when it is an object.
     pub meta: Option<Meta>,
 }
@@ -133,7 +135,8 @@ impl Envelope {
         let params = Self::params(text, params_span, read.inner);
         let (params, meta) = params.map_err(|e| in_message(e, id.clone()))?;
         let params_malformed = params_span.is_some() && params.is_none();
-        Ok(Self { kind, method, params, params_malformed, meta, body })
+        let params_null = params_malformed && params_span.is_some_and(|span| span.of(text) == "null");
+        Ok(Self { kind, method, params, params_malformed, params_null, meta, body })
     }
 
     /// `params` and its `_meta`, if they were not read already.

@@ -100,6 +100,11 @@ pub fn is_hop_key(key: &str) -> bool {
     key.starts_with(RESERVED) || key == PROGRESS_TOKEN || TRACE.contains(&key)
 }
 
+/// Whether a `_meta` key of a result is the protocol's own (M-23).
+pub fn is_reserved(key: &str) -> bool {
+    key.starts_with(RESERVED)
+}
+
 /// Log levels from least to most severe (M-61).
 pub const LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];

@@ -1,6 +1,6 @@
 //! THE table of methods: what may be called, which field is its name, what may be cached or asked again.
 
-/// A request method of 2026-07-28 that the gateway serves.
+/// A request method that the gateway serves: those of 2026-07-28, and those that only clients before it have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
     /// `server/discover`
@@ -29,6 +29,16 @@ pub enum Method {
     TasksUpdate,
     /// `tasks/cancel` (tasks extension)
     TasksCancel,
+    /// `initialize` (legacy)
+    Initialize,
+    /// `ping` (legacy)
+    Ping,
+    /// `logging/setLevel` (legacy)
+    SetLevel,
+    /// `resources/subscribe` (legacy)
+    Subscribe,
+    /// `resources/unsubscribe` (legacy)
+    Unsubscribe,
 }
 
 /// What a catalogue holds, one list each.
@@ -96,7 +106,7 @@ impl Kind {
 }
 
 impl Method {
-    /// Every method of the table.
+    /// Every method of 2026-07-28.
     pub const ALL: [Self; 13] = [
         Self::Discover,
         Self::ToolsList,
@@ -111,6 +121,23 @@ impl Method {
         Self::TasksGet,
         Self::TasksUpdate,
         Self::TasksCancel,
+    ];
+
+    /// Every method of the legacy revisions, as far as they are served (tasks of 2025-11-25 are not: R-64).
+    pub const LEGACY: [Self; 13] = [
+        Self::Initialize,
+        Self::Ping,
+        Self::SetLevel,
+        Self::Subscribe,
+        Self::Unsubscribe,
+        Self::ToolsList,
+        Self::ToolsCall,
+        Self::PromptsList,
+        Self::PromptsGet,
+        Self::ResourcesList,
+        Self::TemplatesList,
+        Self::ResourcesRead,
+        Self::Complete,
     ];
 
     /// The name on the wire, also the metric label.
@@ -129,12 +156,22 @@ impl Method {
             Self::TasksGet => "tasks/get",
             Self::TasksUpdate => "tasks/update",
             Self::TasksCancel => "tasks/cancel",
+            Self::Initialize => "initialize",
+            Self::Ping => "ping",
+            Self::SetLevel => "logging/setLevel",
+            Self::Subscribe => "resources/subscribe",
+            Self::Unsubscribe => "resources/unsubscribe",
         }
     }
 
     /// The method of this exact name (H-30: case-sensitive); `None` means 404/-32601.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.as_str() == name)
+    }
+
+    /// The same in the legacy revisions, where `None` means 200/-32601.
+    pub fn parse_legacy(name: &str) -> Option<Self> {
+        Self::LEGACY.into_iter().find(|m| m.as_str() == name)
     }
 
     /// The member of `params` that `Mcp-Name` mirrors (H-33).

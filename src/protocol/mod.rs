@@ -12,6 +12,7 @@ pub mod method;
 pub mod number;
 pub mod object;
 mod scan;
+pub mod shape;
 pub mod sse;
 pub mod version;
 

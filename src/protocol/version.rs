@@ -36,3 +36,46 @@ pub fn era_of(version: &str) -> Option<Era> {
         None
     }
 }
+
+/// A revision that clients may speak, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Revision {
+    /// 2025-03-26: batches; no elicitation, no structured results.
+    V20250326,
+    /// 2025-06-18: elicitation by form, structured results, titles.
+    V20250618,
+    /// 2025-11-25: elicitation by URL, tools in sampling, icons.
+    V20251125,
+    /// 2026-07-28: no sessions.
+    V20260728,
+}
+
+impl Revision {
+    /// What legacy clients may speak here, newest first. 2024-11-05 has another transport, which we do not host (G-39).
+    pub const LEGACY: [Self; 3] = [Self::V20251125, Self::V20250618, Self::V20250326];
+
+    /// The revision's date.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V20250326 => "2025-03-26",
+            Self::V20250618 => "2025-06-18",
+            Self::V20251125 => LATEST_LEGACY,
+            Self::V20260728 => MODERN,
+        }
+    }
+
+    /// Whether its results say how long and for whom they hold.
+    pub const fn has_hints(self) -> bool {
+        matches!(self, Self::V20260728)
+    }
+
+    /// Whether its requests mirror arguments in headers.
+    pub const fn mirrors_arguments(self) -> bool {
+        matches!(self, Self::V20260728)
+    }
+
+    /// The legacy revision of this date, if it is served.
+    pub fn legacy(date: &str) -> Option<Self> {
+        Self::LEGACY.into_iter().find(|revision| revision.as_str() == date)
+    }
+}

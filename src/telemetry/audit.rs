@@ -68,6 +68,25 @@ pub struct Entry {
     pub trace: Option<String>,
 }
 
+/// A definition that differs from the approved one.
+#[derive(Debug, Clone)]
+pub struct ContractEntry {
+    /// When it was seen.
+    pub at: SystemTime,
+    /// Whose it is.
+    pub server: String,
+    /// `tool`, `prompt` or `template`.
+    pub kind: &'static str,
+    /// Its native name.
+    pub item: String,
+    /// The worst of what is to be said.
+    pub class: &'static str,
+    /// Whether it was held back.
+    pub held: bool,
+    /// The rules that say so.
+    pub rules: Vec<String>,
+}
+
 /// A caller as the audit log names it.
 #[derive(Debug, Clone)]
 pub struct Caller {
@@ -91,6 +110,7 @@ pub struct Audit {
 #[derive(Debug)]
 enum Message {
     Entry(Box<Entry>),
+    Contract(Box<ContractEntry>),
     Stop(oneshot::Sender<()>),
 }
 
@@ -121,6 +141,13 @@ impl Audit {
         }
     }
 
+    /// Hands over that a definition differs; never waits.
+    pub fn write_contract(&self, entry: ContractEntry) {
+        if self.sender.try_send(Message::Contract(Box::new(entry))).is_err() {
+            self.dropped.inc();
+        }
+    }
+
     /// Ends the writer; returns when everything handed over before has been written, or nobody writes any more.
     pub async fn close(&self) {
         let (sender, done) = oneshot::channel();
@@ -142,6 +169,9 @@ impl Writer {
                 match message {
                     Message::Entry(entry) => {
                         lines += u64::from(line(&entry, &mut batch));
+                    }
+                    Message::Contract(entry) => {
+                        lines += u64::from(contract_line(&entry, &mut batch));
                     }
                     Message::Stop(done) => {
                         self.receiver.close();
@@ -226,8 +256,40 @@ fn line(entry: &Entry, batch: &mut Vec<u8>) -> bool {
         result_bytes: entry.result_bytes,
         trace: entry.trace.as_deref(),
     };
+    push(&line, batch)
+}
+
+/// An entry of the contract guard as it is written.
+#[derive(Serialize)]
+struct ContractLine<'e> {
+    time: &'e str,
+    event: &'static str,
+    server: &'e str,
+    kind: &'e str,
+    item: &'e str,
+    class: &'e str,
+    held: bool,
+    rules: &'e [String],
+}
+
+fn contract_line(entry: &ContractEntry, batch: &mut Vec<u8>) -> bool {
+    let time = OffsetDateTime::from(entry.at).format(&Rfc3339).unwrap_or_default();
+    let line = ContractLine {
+        time: &time,
+        event: "contract_change",
+        server: &entry.server,
+        kind: entry.kind,
+        item: &entry.item,
+        class: entry.class,
+        held: entry.held,
+        rules: &entry.rules,
+    };
+    push(&line, batch)
+}
+
+fn push(line: &impl Serialize, batch: &mut Vec<u8>) -> bool {
     let begin = batch.len();
-    if serde_json::to_writer(&mut *batch, &line).is_err() {
+    if serde_json::to_writer(&mut *batch, line).is_err() {
         batch.truncate(begin);
         return false;
     }

@@ -32,13 +32,16 @@ pub struct Metrics {
     client_calls: ClientCalls,
     header_rejections: IntCounterVec,
     list_changed: IntCounterVec,
+    playbooks: IntGaugeVec,
     listen_streams: IntGauge,
     parked_calls: IntGauge,
+    sessions: IntGauge,
     limited: IntCounterVec,
     child_restarts: IntCounterVec,
     audit_dropped: IntCounter,
     server_noise: IntCounterVec,
     clashes: IntGaugeVec,
+    contract_changes: IntCounterVec,
     panics: IntCounter,
     tasks: IntGauge,
     connections: IntGauge,
@@ -137,6 +140,7 @@ impl Metrics {
                 "Notices of changed lists, from servers (in) and to clients (out)",
                 &["server", "kind", "direction"],
             )?,
+            playbooks: gauge(&r, "gatehouse_playbooks", "Playbooks by state", &["state"])?,
             listen_streams: register(
                 &r,
                 IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
@@ -148,6 +152,7 @@ impl Metrics {
                     "Calls whose servers wait for answers of their clients",
                 )?,
             )?,
+            sessions: register(&r, IntGauge::new("gatehouse_sessions", "Sessions of legacy clients")?)?,
             header_rejections: counter(
                 &r,
                 "gatehouse_header_rejections_total",
@@ -172,6 +177,12 @@ impl Metrics {
                 &["server", "kind"],
             )?,
             clashes: gauge(&r, "gatehouse_name_clashes", "Items renamed or dropped by a clash", &["server"])?,
+            contract_changes: counter(
+                &r,
+                "gatehouse_contract_changes_total",
+                "Definitions of a server that differ from the approved ones, by what that means",
+                &["server", "class"],
+            )?,
             panics: register(
                 &r,
                 IntCounter::new("gatehouse_panics_total", "Panics caught in calls and tasks")?,
@@ -260,6 +271,11 @@ impl Metrics {
         self.list_changed.with_label_values(&[server, kind, direction]).inc();
     }
 
+    /// Playbooks in a state: loaded, unused since the start, or a sort of fault.
+    pub fn playbooks(&self, state: &str, count: usize) {
+        self.playbooks.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     /// Streams of changes that clients hold open.
     pub const fn listen_streams(&self) -> &IntGauge {
         &self.listen_streams
@@ -268,6 +284,11 @@ impl Metrics {
     /// Calls whose servers wait for answers of their clients.
     pub const fn parked_calls(&self) -> &IntGauge {
         &self.parked_calls
+    }
+
+    /// Sessions of legacy clients that are known here.
+    pub const fn sessions(&self) -> &IntGauge {
+        &self.sessions
     }
 
     /// A header that disagreed; `header` is method, name, param or version.
@@ -299,6 +320,11 @@ impl Metrics {
     pub fn violations(&self, server: &str, kind: &str, total: u64) {
         let counter = self.server_noise.with_label_values(&[server, kind]);
         counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    /// A definition that differs from the approved one.
+    pub fn contract_change(&self, server: &str, class: &str) {
+        self.contract_changes.with_label_values(&[server, class]).inc();
     }
 
     /// Items of a server that were renamed or dropped.

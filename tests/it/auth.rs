@@ -116,7 +116,7 @@ fn knocks() -> Vec<(&'static str, Request)> {
     ]
 }
 
-/// Covers, F-092: every method is guarded, and nobody behind hears of it.
+/// Covers, F-092: every method is guarded, and nobody behind hears of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn f_092_every_way_in_is_guarded() {
     let bench = bench(ENDPOINTS).await;

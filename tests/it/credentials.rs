@@ -44,7 +44,7 @@ fn failed(reply: &Reply) {
     assert!(result["content"][0]["text"].as_str().unwrap().contains("\"s\""), "{result}");
 }
 
-/// Covers, F-068: fifty callers at once, one question, the token everywhere.
+/// Covers, F-068: fifty callers at once, one question, the token everywhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_40_fifty_calls_one_token() {
     let issuer = TokenServer::start(|number, _| token(&format!("t{number}"))).await;

@@ -212,17 +212,23 @@ async fn f_050_allowed_hosts_and_origins_are_keys() {
     any.stop().await;
 }
 
-/// Covers: H-02, F-090: only POST, and `Allow` says so; a trailing slash is the same place; never a redirect.
+/// Covers: H-02, F-090: what is not served says so in `Allow`; streams and ends are of sessions only; a trailing slash is the same place; never a redirect.
 #[tokio::test(flavor = "multi_thread")]
 async fn f_090_other_methods_and_other_paths() {
     let (_server, gateway) = with("").await;
     for path in ["/mcp", "/mcp/", "/mcp?x=1"] {
-        for method in ["GET", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "PROPFIND"] {
+        for method in ["GET", "DELETE"] {
+            let request = Request::new(method, path).with("Accept", "text/event-stream");
+            assert_eq!(gateway.send(request.clone()).await.status(), 400, "no session: {method} {path}");
+            let reply = gateway.send(request.with("Mcp-Session-Id", "x")).await;
+            assert_eq!(reply.status(), 404, "{method} {path}");
+        }
+        for method in ["PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "PROPFIND"] {
             let request =
                 Request::new(method, path).with("Accept", "text/event-stream").with("Mcp-Session-Id", "x");
             let reply = gateway.send(request).await;
             assert_eq!((reply.status(), reply.body.len()), (405, 0), "{method} {path}");
-            assert_eq!(reply.header("allow").as_deref(), Some("POST"), "{method} {path}");
+            assert_eq!(reply.header("allow").as_deref(), Some("POST, GET, DELETE"), "{method} {path}");
         }
     }
     let mut rows = Vec::new();

@@ -3,7 +3,7 @@
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::request::{Mcp, Request, VERSION, call, mcp};
 use crate::support::server::{Offer, Server};
-use crate::support::table::{HEADER, METHOD, OTHER_VERSION, PARAMS, RESULT, Row, bare, judge, row};
+use crate::support::table::{HEADER, INVALID, METHOD, OTHER_VERSION, PARAMS, RESULT, Row, bare, judge, row};
 
 async fn gateway() -> (Server, Gateway) {
     let mut offer = Offer::tools(&["find", "日本語", " padded ", "=?base64?x?=", "=?base64?x"]);
@@ -66,7 +66,8 @@ fn version_rows() -> Vec<Row> {
         ),
         // (2), and H-20 (e).
         row("no version header", r().without(V), 400, HEADER),
-        row("neither header nor _meta", with_meta("").without(V), 400, HEADER),
+        // A message of an older revision, whose rules are others.
+        row("neither header nor _meta", with_meta("").without(V), 400, INVALID),
         // (3)
         row("header is legacy", r().set(V, "2025-11-25"), 400, HEADER),
         row("header is unknown", r().set(V, "2031-01-01"), 400, HEADER),
@@ -90,7 +91,7 @@ fn version_rows() -> Vec<Row> {
             OTHER_VERSION,
         ),
         row("no _meta, header unknown", with_meta("").set(V, "2031-01-01"), 400, OTHER_VERSION),
-        row("no _meta, header legacy", with_meta("").set(V, "2025-11-25"), 400, OTHER_VERSION),
+        row("no _meta, header legacy", with_meta("").set(V, "2025-11-25"), 400, INVALID),
     ];
     for wrong in ["null", "[]", "\"x\"", "7", "true"] {
         rows.push(row(format!("_meta is {wrong}"), with_meta(&format!(",\"_meta\":{wrong}")), 400, PARAMS));

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use super::live::Contact;
 use super::report::{DroppedPart, EndpointPart, Finding, NamePart, Severity};
 use crate::catalogue::Published;
-use crate::config::{Config, Endpoint, Server};
+use crate::config::{Config, Discovery, Endpoint, Server};
+use crate::gateway::books::folders;
 use crate::gateway::names::{List, NameRules, Naming, Reason, on_endpoint};
+use crate::playbooks::{FaultKind, Library};
 use crate::protocol::method::Kind;
 
 /// Models choose worse among more tools than this.
@@ -47,6 +49,7 @@ pub(super) fn asked(config: &Config, endpoint: &Endpoint, contacts: &[Contact]) 
     let [tools, prompts, resources, templates] = &faces;
     (part.tools, part.prompts) = (tools.names(), prompts.names());
     (part.resources, part.templates) = (resources.naming.named().len(), templates.naming.named().len());
+    playbooks(config, endpoint, &part.tools, &mut part.findings);
     let findings = &mut part.findings;
     dropped_findings(&part.dropped, findings);
     if !endpoint.prefix {
@@ -54,10 +57,14 @@ pub(super) fn asked(config: &Config, endpoint: &Endpoint, contacts: &[Contact]) 
         twice(&part.prompts, "prompts", findings);
     }
     findings.extend(too_long(&part.tools, &part.prompts, config.gateway.max_name_length));
-    if part.tools.len() > MANY_TOOLS {
+    if endpoint.discovery == Discovery::List && part.tools.len() > MANY_TOOLS {
         let message = format!("{} tools are visible: models choose worse among many", part.tools.len());
         let hint = Finding::new(Severity::Hint, "many_tools", message);
-        findings.push(hint.help("narrow `tools.allow`, or make endpoints for fewer servers"));
+        findings.push(
+            hint.help(
+                "narrow `tools.allow`, make endpoints for fewer servers, or set `discovery = \"search\"`",
+            ),
+        );
     }
     part
 }
@@ -85,7 +92,7 @@ impl<'a> Face<'a> {
             listed.push((server, published));
         }
         let servers: Vec<&Server> = members.iter().map(|(server, _)| *server).collect();
-        let rules = NameRules::from(&config.gateway);
+        let rules = NameRules::from(&config.gateway).on(endpoint);
         let naming = on_endpoint(&rules, endpoint.prefix, kind, &servers, &lists);
         Self { kind, listed, naming }
     }
@@ -124,6 +131,7 @@ impl<'a> Face<'a> {
                 (&self.listed[named.list].0.name, self.kind.as_str(), &named.exposed);
             let why = match reason {
                 Reason::Foreign => "its name begins with the prefix of another server",
+                Reason::Reserved => "the gateway has tools of its own by such names",
                 _ => "an override of this server has its name",
             };
             let message = format!("{kind}: {native:?} of server {server:?} is shown as {exposed:?}: {why}");
@@ -138,6 +146,27 @@ const fn word(reason: Reason) -> &'static str {
         Reason::Length => "length",
         Reason::Foreign => "foreign",
         Reason::Taken => "taken",
+        Reason::Reserved => "reserved",
+    }
+}
+
+/// What is wrong with playbooks, tools they name and nobody has included.
+fn playbooks(config: &Config, endpoint: &Endpoint, tools: &[NamePart], found: &mut Vec<Finding>) {
+    let library = Library::read(&folders(config, endpoint));
+    for fault in &library.faults {
+        let message = format!("playbook {}: {}", fault.file.display(), fault.message);
+        found.push(match fault.kind {
+            FaultKind::Unlinked | FaultKind::Cycle => Finding::new(Severity::Hint, "playbook", message),
+            _ => Finding::warning("playbook", message),
+        });
+    }
+    for book in &library.books {
+        let dead = book.tools.iter().filter(|name| tools.iter().all(|tool| *tool.name != ***name));
+        let dead: Vec<&str> = dead.map(String::as_str).collect();
+        if !dead.is_empty() {
+            let message = format!("playbook {}: no such tools: {}", book.file.display(), some(&dead));
+            found.push(Finding::warning("playbook", message));
+        }
     }
 }
 

@@ -13,18 +13,18 @@ use crate::protocol::method::Kind;
 
 /// What one server answered.
 #[derive(Debug)]
-pub(super) struct Contact {
+pub(in crate::cli) struct Contact {
     /// What was agreed, or why nothing was.
-    pub(super) peer: Result<Arc<Peer>, String>,
+    pub(in crate::cli) peer: Result<Arc<Peer>, String>,
     /// Its lists, as [`Kind::ALL`].
-    pub(super) lists: [Listed; Kind::ALL.len()],
+    pub(in crate::cli) lists: [Listed; Kind::ALL.len()],
     /// How long all of it took.
-    pub(super) took: Duration,
+    pub(in crate::cli) took: Duration,
 }
 
 /// One list.
 #[derive(Debug)]
-pub(super) enum Listed {
+pub(in crate::cli) enum Listed {
     /// What may be seen of it, and its faults.
     Known(Arc<Published>),
     /// Why it is not known.
@@ -35,7 +35,7 @@ pub(super) enum Listed {
 
 impl Listed {
     /// What is known.
-    pub(super) const fn known(&self) -> Option<&Arc<Published>> {
+    pub(in crate::cli) const fn known(&self) -> Option<&Arc<Published>> {
         match self {
             Self::Known(published) => Some(published),
             Self::Failed(_) | Self::Unasked => None,
@@ -44,7 +44,7 @@ impl Listed {
 }
 
 /// Asks every server; in file order.
-pub(super) async fn contact_all(core: &Core) -> Vec<Contact> {
+pub(in crate::cli) async fn contact_all(core: &Core) -> Vec<Contact> {
     let shelves = core.gateway.catalogue.shelves();
     join_all(shelves.iter().map(contact)).await
 }

@@ -29,9 +29,11 @@ fn published(natives: &[&str]) -> Published {
     let item = |native: &&str| PublishedItem {
         native: (*native).into(),
         json: "{}".into(),
+        said: "{}".into(),
         bindings: Arc::default(),
         timeout: None,
         ui: None,
+        held: None,
     };
     let mut list = Published::new(Hints::NONE, true);
     list.items = natives.iter().map(item).collect();

@@ -211,7 +211,7 @@ fn counted(count: usize, word: &str) -> String {
 }
 
 /// A text of a server, cut, without what a terminal would obey.
-fn clean(text: &str) -> String {
+pub(in crate::cli) fn clean(text: &str) -> String {
     let cut = text.char_indices().nth(MOST).map_or(text.len(), |(at, _)| at);
     let more = if cut < text.len() { "…" } else { "" };
     format!("{}{more}", clean_all(&text[..cut]))
@@ -223,7 +223,7 @@ fn clean_all(text: &str) -> String {
 }
 
 /// JSON text of the same meaning without what a terminal would obey: it stands in strings only.
-pub(super) fn harmless_json(json: &str) -> String {
+pub(in crate::cli) fn harmless_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         if acts(c) && c != '\n' {

@@ -21,7 +21,7 @@ const MOST: u64 = 1 << 20;
 
 /// What is known of a caller.
 #[derive(Debug)]
-pub(super) enum Known {
+pub(in crate::cli) enum Known {
     /// It would not get in.
     Refused(String),
     /// Nobody is asked.
@@ -46,7 +46,7 @@ pub(super) async fn find_out(
     if is_token { verified(text.trim(), config, auth, endpoint).await } else { supposed(&text, auth) }
 }
 
-fn read(path: &Path) -> io::Result<String> {
+pub(in crate::cli) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     if path == Path::new("-") {
         io::stdin().lock().take(MOST).read_to_string(&mut text)?;
@@ -71,7 +71,12 @@ fn supposed(text: &str, auth: &Auth) -> anyhow::Result<Known> {
 }
 
 /// The token as the door would look at it; its issuer is asked for keys.
-async fn verified(token: &str, config: &Config, auth: &Auth, endpoint: &Endpoint) -> anyhow::Result<Known> {
+pub(in crate::cli) async fn verified(
+    token: &str,
+    config: &Config,
+    auth: &Auth,
+    endpoint: &Endpoint,
+) -> anyhow::Result<Known> {
     let public = app::public_url(config, config.gateway.listen)?;
     let resource = format!("{}{}", public.origin().ascii_serialization(), endpoint.path);
     let Ok(mut value) = HeaderValue::try_from(format!("Bearer {token}")) else {

@@ -42,6 +42,8 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         max_name_length: table.or("max_name_length", between(16, 1024), 64_usize),
         strict_names: table.or("strict_names", boolean, true),
         allow_clashes: table.or("allow_clashes", boolean, false),
+        pinned_only: table.or("pinned_only", boolean, false),
+        playbooks: table.get("playbooks", path),
         max_ttl: table.or("max_ttl", duration, DAY),
         stale_if_error: table.or("stale_if_error", duration, DAY),
         page_size: table.or("page_size", between(0, 100_000), 0_usize),
@@ -58,6 +60,9 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         max_streams: table.or("max_streams", number, 64_usize),
         max_parked: table.or("max_parked", number, 100_usize),
         park_timeout: table.or("park_timeout", time, Duration::from_secs(300)),
+        max_sessions: table.or("max_sessions", between(1, 1_000_000), 1000_usize),
+        session_idle: table.or("session_idle", time, Duration::from_secs(30 * 60)),
+        session_max_age: table.or("session_max_age", time, DAY / 2),
         drain_timeout: table.or("drain_timeout", duration, Duration::from_secs(30)),
     };
     addresses(table, &gateway);

@@ -4,10 +4,11 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{choice, each, line, path};
-use super::{Audit, Auth, Endpoint, Gateway, LogFormat, Server, Telemetry, Tls};
+use super::{Audit, Auth, Contract, Endpoint, Gateway, LogFormat, Server, Telemetry, Tls};
 
 mod audit;
 mod auth;
+mod contract;
 mod credentials;
 mod endpoint;
 mod gateway;
@@ -16,6 +17,7 @@ mod server;
 
 pub(super) use audit::audit;
 pub(super) use auth::is_insecure;
+pub(super) use contract::contract;
 pub(super) use endpoint::default_endpoint;
 pub(super) use gateway::{gateway, name_fault};
 pub(super) use grant::GrantEntry;
@@ -29,6 +31,8 @@ pub(super) struct Sections {
     pub(super) auth: Option<(Auth, Place)>,
     /// `[audit]` and where it begins.
     pub(super) audit: Option<(Audit, Place)>,
+    /// `[contract]` and where it begins.
+    pub(super) contract: Option<(Contract, Place)>,
     /// `[telemetry]` and where it begins.
     pub(super) telemetry: Option<(Telemetry, Place)>,
     /// `[tls]` and where it begins; without its typed part after a problem.
@@ -83,6 +87,8 @@ pub(super) struct ServerEntry {
     pub(super) prefix_at: Place,
     /// `prefix`, if it was written.
     pub(super) prefix: Option<(Text, Place)>,
+    /// Where `command` is, or would be.
+    pub(super) command_at: Place,
     /// What `prefix` comes to, unless it or the name it comes from could not be read.
     pub(super) prefix_value: Option<String>,
     /// Where `credentials.issuer` is, or would be.
@@ -98,6 +104,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
     let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
+    let contract = root.get("contract", |node| node.open(|table| (contract(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
     let tls = root.get("tls", |node| node.open(|table| (tls(table), table.at().clone())));
     let endpoints = root.get("endpoint", |node| rows(node, "path", endpoint::endpoint));
@@ -107,6 +114,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         gateway,
         auth,
         audit,
+        contract,
         telemetry,
         tls,
         endpoints: endpoints.unwrap_or_default(),

@@ -13,9 +13,10 @@ use super::super::values::{
     line_with_place, number, path, proxy_url, size, text, text_with_place, time,
 };
 use super::super::{
-    Command, Credentials, Filter, Globs, Override, Protocol, Rlimit, Server, SessionScope, Target,
+    Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server, SessionScope, Target,
 };
 use super::ServerEntry;
+use super::contract::guarding;
 use super::credentials::{credentials, forwardable};
 use super::words;
 
@@ -47,7 +48,8 @@ pub(super) fn server(table: &Table<'_>) -> ServerEntry {
     let enabled = table.or("enabled", boolean, true);
     let prefix = table.get("prefix", text_with_place);
     let target = target(table);
-    let (tools, overrides) = table.inner("tools", |tools| (filter(tools), overrides(tools)));
+    let (tools, overrides, own) =
+        table.inner("tools", |tools| (filter(tools), overrides(tools), own_rules(tools)));
     let renamed = overrides.iter().filter_map(|(_, _, renamed)| renamed.clone()).collect();
     let overrides = overrides.into_iter().map(|(native, one, _)| (native, one)).collect();
     let entry = table.inner("credentials", credentials);
@@ -56,7 +58,7 @@ pub(super) fn server(table: &Table<'_>) -> ServerEntry {
     let written = prefix.as_ref().map(|(text, _)| text.value.clone());
     let prefix_value = if table.has("prefix") { written } else { name.clone() };
     let head =
-        Head { name: name.clone(), prefix: prefix_value.clone(), target, tools, overrides, credentials };
+        Head { name: name.clone(), prefix: prefix_value.clone(), target, tools, own, overrides, credentials };
     ServerEntry {
         server: rest(table, head),
         enabled,
@@ -65,6 +67,7 @@ pub(super) fn server(table: &Table<'_>) -> ServerEntry {
         name_at: table.place("name"),
         prefix_at: table.place("prefix"),
         prefix,
+        command_at: table.place("command"),
         prefix_value,
         issuer_at: entry.issuer_at,
         token_url_at: entry.token_url_at,
@@ -78,6 +81,7 @@ struct Head {
     prefix: Option<String>,
     target: Option<Target>,
     tools: Filter,
+    own: ToolRules,
     overrides: BTreeMap<String, Override>,
     credentials: Option<Credentials>,
 }
@@ -101,6 +105,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         name,
         owner: table.get("owner", line),
         description: table.get("description", line),
+        tags: table.or("tags", |node| words(node, tag), []),
         target,
         protocol: table.or("protocol", choice(protocols), Protocol::Auto),
         session_scope: table.or("session_scope", choice(SCOPES), SessionScope::Auto),
@@ -125,13 +130,13 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         resources,
         resource_uris,
         resources_probe,
+        tool_tags: head.own.tags,
+        confirm: head.own.confirm,
+        deny_secrets: head.own.deny_secrets,
         overrides: head.overrides,
+        contract: table.or("contract", guarding, Guarding::Off),
         credentials,
-        forward_headers: table.or(
-            "forward_headers",
-            |node| each(node, "an array of strings", forwardable),
-            [],
-        ),
+        forward_headers: forward_headers(table),
     };
     let whole = head.name.is_some() && head.target.is_some() && head.credentials.is_some();
     // What stands in for a part that could not be read is thrown away two lines below.
@@ -151,6 +156,10 @@ fn processes(node: &Node<'_>) -> Option<usize> {
         return node.fail(format!("must be at most {MOST_PROCESSES}"), "");
     }
     Some(wanted)
+}
+
+fn forward_headers(table: &Table<'_>) -> Vec<http::HeaderName> {
+    table.or("forward_headers", |node| each(node, "an array of strings", forwardable), [])
 }
 
 fn nowhere() -> Target {
@@ -257,6 +266,47 @@ fn variable(name: &str, value: &Node<'_>) -> Option<(String, Secret)> {
 
 fn filter(table: &Table<'_>) -> Filter {
     Filter { allow: table.or("allow", globs, Globs::any()), deny: table.or("deny", globs, Globs::none()) }
+}
+
+/// What the gateway itself does about calls of a server's tools.
+struct ToolRules {
+    tags: BTreeMap<String, Globs>,
+    confirm: Globs,
+    deny_secrets: bool,
+}
+
+fn own_rules(tools: &Table<'_>) -> ToolRules {
+    let denied = |node: &Node<'_>| each(node, "an array of strings", choice(&[("secrets", ())]));
+    ToolRules {
+        tags: tool_tags(tools),
+        confirm: tools.or("confirm", globs, Globs::none()),
+        deny_secrets: !tools.or("deny_arguments", denied, []).is_empty(),
+    }
+}
+
+/// `tools.tags`: each tag with globs on native names.
+fn tool_tags(tools: &Table<'_>) -> BTreeMap<String, Globs> {
+    let read = |(name, node): &(&str, Node<'_>)| {
+        if !is_tag(name) {
+            return node.fail("is not a tag", TAG_HELP);
+        }
+        Some(((*name).to_owned(), globs(node)?))
+    };
+    let all = tools.get("tags", |node| Some(node.entries()?.iter().filter_map(read).collect()));
+    all.unwrap_or_default()
+}
+
+const TAG_HELP: &str = "1 to 40 of a-z, 0-9, `-` and `_`";
+
+fn is_tag(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+    (1..=40).contains(&text.len()) && text.bytes().all(plain)
+}
+
+fn tag(node: &Node<'_>) -> Option<String> {
+    node.parsed(
+        |text| if is_tag(text) { Ok(text.to_owned()) } else { Err(Wrong::new("is not a tag", TAG_HELP)) },
+    )
 }
 
 /// An override: native name, the typed part, and the new name with its place.

@@ -11,7 +11,10 @@ fn durations() {
         let found = super::problem(&format!("[gateway]\nmax_ttl = \"{long}\""));
         assert!(found.help.is_some(), "{found}");
     }
-    for key in ["header_timeout", "body_timeout", "idle_timeout", "keepalive_interval"] {
+    let periods = ["session_idle", "session_max_age"];
+    for key in
+        ["header_timeout", "body_timeout", "idle_timeout", "keepalive_interval"].into_iter().chain(periods)
+    {
         gateway_refuses(key, "\"0s\"", "must not be zero");
     }
 }

@@ -1,6 +1,8 @@
 //! One test a rule of `[[server]]` (design §3).
 
-use super::super::Protocol;
+use std::path::Path;
+
+use super::super::{Config, Guarding, Protocol};
 use super::{config, http, http_refuses, refuses, stdio_refuses};
 
 #[test]
@@ -203,4 +205,20 @@ fn processes() {
     stdio_refuses("processes", "0", "must not be zero");
     stdio_refuses("processes", "257", "must be at most 256");
     http_refuses("processes", "2", "is only for servers with `command`");
+}
+
+/// Design §3: `contract` of a server, and where the lock file is.
+#[test]
+fn contracts_are_off_and_their_lock_file_stands_beside_the_configuration() {
+    let plain = config(&http("a", ""));
+    assert_eq!(plain.servers[0].contract, Guarding::Off);
+    assert_eq!(plain.contract.lock, Path::new("gatehouse.lock"));
+    for (word, how) in [("off", Guarding::Off), ("report", Guarding::Report), ("hold", Guarding::Hold)] {
+        let one = config(&http("a", &format!("contract = \"{word}\"")));
+        assert_eq!(one.servers[0].contract, how);
+    }
+    let text = format!("[contract]\nlock = \"locks/mcp.lock\"\n{}", http("a", ""));
+    let elsewhere = Config::parse(&text, Path::new("/etc/gatehouse"), &|_| None).unwrap();
+    assert_eq!(elsewhere.contract.lock, Path::new("/etc/gatehouse/locks/mcp.lock"));
+    super::http_refuses("contract", "\"strict\"", "must be one of \"off\", \"report\", \"hold\"");
 }

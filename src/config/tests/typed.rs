@@ -34,6 +34,8 @@ fn an_empty_file_has_the_defaults_of_the_design() {
     assert_eq!((gateway.header_timeout, gateway.body_timeout), (seconds(10), seconds(30)));
     assert_eq!((gateway.idle_timeout, gateway.keepalive_interval), (seconds(75), seconds(15)));
     assert_eq!(gateway.drain_timeout, seconds(30));
+    assert_eq!((gateway.max_streams, gateway.max_sessions), (64, 1000));
+    assert_eq!((gateway.session_idle, gateway.session_max_age), (seconds(1800), seconds(43_200)));
     assert_eq!((config.telemetry.log.as_str(), config.telemetry.log_format), ("info", None));
     let [endpoint] = &config.endpoints[..] else { panic!("{:?}", config.endpoints) };
     assert_eq!((endpoint.path.as_str(), endpoint.prefix, &endpoint.instructions), ("/mcp", true, &None));

@@ -1,7 +1,7 @@
 //! What is legal but doubtful.
 
 use super::super::packages::unpinned;
-use super::{config, http};
+use super::{config, http, refuses};
 
 /// The warnings of a configuration, as text.
 fn warnings(text: &str) -> Vec<String> {
@@ -97,6 +97,37 @@ fn unpinned_packages() {
     let text = "[[server]]\nname = \"a\"\ncommand = [\"npx\", \"-y\", \"${TOKEN}\"]";
     doubts(text, "server \"a\".command", "`npx` runs a package whose version is not pinned");
     assert!(!warnings(text)[0].contains("s3cr3t"));
+}
+
+#[test]
+fn unpinned_images() {
+    let words = |command: &str| command.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    for (command, runner) in [
+        ("docker run -i --rm -e TOKEN ghcr.io/owner/image", "docker"),
+        ("docker run -i --rm -eTOKEN=x:1.0 --name box:1.0 owner/image:latest", "docker"),
+        ("docker run localhost:5000/image", "docker"),
+        ("podman container run -it image:main", "podman"),
+        ("docker run --pull always", "docker"),
+    ] {
+        assert_eq!(unpinned(&words(command)), Some(runner), "{command}");
+    }
+    for command in [
+        "docker run -i --rm -e TOKEN ghcr.io/owner/image:v1.2.3",
+        "docker run -it --init -v /a:/b image:1.2-slim server --port 80",
+        "docker run --rm image@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        "docker compose up",
+    ] {
+        assert_eq!(unpinned(&words(command)), None, "{command}");
+    }
+}
+
+#[test]
+fn what_is_not_pinned_can_be_refused() {
+    let text =
+        "[gateway]\npinned_only = true\n[[server]]\nname = \"a\"\ncommand = [\"npx\", \"-y\", \"pkg\"]";
+    refuses(text, 5, "server \"a\".command", "`npx` runs a package whose version is not pinned");
+    config(&text.replace("pkg", "pkg@1.2.3"));
+    config(&text.replace("command", "enabled = false\ncommand"));
 }
 
 #[test]

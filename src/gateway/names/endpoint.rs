@@ -21,7 +21,8 @@ pub fn on_endpoint(
         Kind::Resources | Kind::Templates => return uris(lists, prefix),
     };
     if !prefix {
-        return lists.first().map(|list| Naming::untouched(&list.natives)).unwrap_or_default();
+        let (Some(list), Some(server)) = (lists.first(), servers.first()) else { return Naming::default() };
+        return Naming::untouched(kind, rules, &server.name, &list.natives);
     }
     let members: Vec<Member<'_>> = servers.iter().map(|server| Member::new(kind, server)).collect();
     Namer::new(kind, rules, &members).name_all(lists)

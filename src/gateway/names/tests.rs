@@ -8,7 +8,7 @@ use proptest::sample::select;
 use std::collections::HashSet;
 
 fn rules(strict: bool, max_length: usize) -> NameRules {
-    NameRules { separator: "_".to_owned(), max_length, strict }
+    NameRules { separator: "_".to_owned(), max_length, strict, reserved: &[], playbooks: false }
 }
 
 fn member<'a>(server: &'a str, prefix: &'a str) -> Member<'a> {
@@ -175,11 +175,30 @@ fn design4_a_name_listed_twice_counts_once() {
 #[test]
 fn design4_without_prefixes_names_are_untouched() {
     let natives = ["a.b", "a", "", "日本語", "a"];
-    let naming = Naming::untouched(&natives);
+    let naming = Naming::untouched(NameKind::Tool, &rules(true, 64), "s", &natives);
     assert_eq!(exposed(&naming), natives);
     assert!(naming.dropped().is_empty());
     assert_eq!(naming.find("a").map(|named| named.item), Some(1), "the first of two");
     assert_eq!(naming.find("A"), None);
+}
+
+#[test]
+fn design4_the_searchs_own_names_take_a_tail_wherever_they_come_from() {
+    let rules = NameRules { reserved: &crate::gateway::names::SEARCHING, ..rules(true, 64) };
+    let [bare, search] = [member("bare", ""), member("search", "search")];
+    let members = [bare, search];
+    let namer = Namer::new(NameKind::Tool, &rules, &members);
+    for (at, native, stem) in [(0, "call_tool", "call_tool_"), (1, "tools", "search_tools_")] {
+        let (name, reason) = namer.name(at, native);
+        assert!(name.starts_with(stem) && name.len() == stem.len() + 8, "{name}");
+        assert_eq!(reason, Some(Reason::Reserved));
+    }
+    assert_eq!(namer.name(0, "call_tools"), ("call_tools".to_owned(), None));
+    let prompts = Namer::new(NameKind::Prompt, &rules, &members);
+    assert_eq!(prompts.name(0, "call_tool"), ("call_tool".to_owned(), None), "prompts have their own names");
+    let mirrored = Naming::untouched(NameKind::Tool, &rules, "bare", &["call_tool", "x"]);
+    assert_eq!(*mirrored.named()[0].exposed, *namer.name(0, "call_tool").0);
+    assert_eq!(exposed(&mirrored)[1], "x");
 }
 
 #[test]

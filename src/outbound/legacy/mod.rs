@@ -4,7 +4,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 mod aside;
+mod level;
 mod watch;
+
+pub(super) use level::raise;
 
 use super::context::Asks;
 use super::request::{Request, close};

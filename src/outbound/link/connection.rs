@@ -46,7 +46,8 @@ impl Connection {
                 child.send(message).await.map_err(unsent)?;
                 Ok(Put::Sent(inbox))
             }
-            Self::Stream(stream) => stream.request(id, extra, message.clone()).await,
+            // Boxed: large, and carried along by the calls of every link.
+            Self::Stream(stream) => Box::pin(stream.request(id, extra, message.clone())).await,
         }
     }
 

@@ -23,14 +23,14 @@ use crate::protocol::sse;
 #[derive(Debug)]
 pub struct HttpLink {
     clients: Clients,
-    url: Url,
+    pub(super) url: Url,
     uri: Uri,
     headers: HeaderMap,
     /// Whether it is known to speak the transport of 2024-11-05.
     speaks_sse: AtomicBool,
     credential: Credential,
-    budget: Budget,
-    max_result: usize,
+    pub(super) budget: Budget,
+    pub(super) max_result: usize,
 }
 
 /// The connections to one server.
@@ -65,9 +65,17 @@ pub struct Answer {
 struct Letter {
     method: Method,
     /// Where, if not to the configured URL.
-    to: Option<Uri>,
+    to: Option<Arc<Uri>>,
     extra: HeaderMap,
     body: Parts,
+    /// Whether its answer is a stream that is open for good.
+    lasting: bool,
+}
+
+impl Letter {
+    const fn post(to: Option<Arc<Uri>>, extra: HeaderMap, body: Parts) -> Self {
+        Self { method: Method::POST, to, extra, body, lasting: false }
+    }
 }
 
 #[derive(Debug)]
@@ -108,21 +116,6 @@ impl HttpLink {
         })
     }
 
-    /// The configured URL.
-    pub(super) const fn url(&self) -> &Url {
-        &self.url
-    }
-
-    /// The longest message.
-    pub(super) const fn max_result(&self) -> usize {
-        self.max_result
-    }
-
-    /// The allowance of the process.
-    pub(super) const fn budget(&self) -> &Budget {
-        &self.budget
-    }
-
     /// Whether the next contact begins with the 2024-11-05 transport (G-65).
     pub fn speaks_sse(&self) -> bool {
         self.speaks_sse.load(Ordering::Relaxed)
@@ -141,18 +134,18 @@ impl HttpLink {
         extra: HeaderMap,
         body: Parts,
     ) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::POST, to: None, extra, body }, caller).await
+        self.exchange(Letter::post(None, extra, body), caller).await
     }
 
     /// Sends one message to another path of the same server (G-71).
     pub async fn post_to(
         &self,
-        to: &Uri,
+        to: &Arc<Uri>,
         caller: Option<&OnBehalf>,
         extra: HeaderMap,
         body: Parts,
     ) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::POST, to: Some(to.clone()), extra, body }, caller).await
+        self.exchange(Letter::post(Some(Arc::clone(to)), extra, body), caller).await
     }
 
     /// Opens a stream of what the server says outside of calls (G-43).
@@ -161,7 +154,18 @@ impl HttpLink {
         caller: Option<&OnBehalf>,
         extra: HeaderMap,
     ) -> Result<Answer, (Failure, bool)> {
-        self.exchange(Letter { method: Method::GET, to: None, extra, body: Parts::new() }, caller).await
+        let letter = Letter { method: Method::GET, to: None, extra, body: Parts::new(), lasting: true };
+        self.exchange(letter, caller).await
+    }
+
+    /// Opens such a stream in the modern way, by a request (S-20).
+    pub async fn listen_for(
+        &self,
+        caller: Option<&OnBehalf>,
+        extra: HeaderMap,
+        body: Parts,
+    ) -> Result<Answer, (Failure, bool)> {
+        self.exchange(Letter { lasting: true, ..Letter::post(None, extra, body) }, caller).await
     }
 
     /// Ends a session (G-46).
@@ -170,7 +174,7 @@ impl HttpLink {
         caller: Option<&OnBehalf>,
         extra: HeaderMap,
     ) -> Result<StatusCode, (Failure, bool)> {
-        let letter = Letter { method: Method::DELETE, to: None, extra, body: Parts::new() };
+        let letter = Letter { method: Method::DELETE, ..Letter::post(None, extra, Parts::new()) };
         Ok(self.exchange(letter, caller).await?.status)
     }
 
@@ -179,11 +183,12 @@ impl HttpLink {
             // Boxed: what may happen on the way to a token would make every call's future large.
             return Box::pin(self.exchange_with_token(letter, caller)).await;
         };
+        let lasting = letter.lasting;
         let mut request = self.request(letter);
         for (name, value) in fixed {
             request.headers_mut().insert(name.clone(), value.clone());
         }
-        Ok(self.answer(self.send(request).await?))
+        Ok(self.answer(self.send(request, lasting).await?))
     }
 
     /// A refusal comes before execution, so what can be cured is, and the letter sent once more.
@@ -213,10 +218,11 @@ impl HttpLink {
         letter: Letter,
         caller: Option<&OnBehalf>,
     ) -> Result<(Response<Body>, Option<Arc<Token>>), (Failure, bool)> {
+        let lasting = letter.lasting;
         let mut request = self.request(letter);
         let token = Box::pin(self.credential.present(caller, request.headers_mut())).await;
         let token = token.map_err(|error| (Failure::NoToken(error.to_string()), false))?;
-        let response = Box::pin(self.send(request)).await?;
+        let response = Box::pin(self.send(request, lasting)).await?;
         if let Some(token) = token.as_ref().filter(|_| response.status() != StatusCode::UNAUTHORIZED) {
             token.accept();
         }
@@ -226,7 +232,7 @@ impl HttpLink {
     fn request(&self, letter: Letter) -> Request<Parts> {
         let mut request = Request::new(letter.body);
         *request.method_mut() = letter.method;
-        *request.uri_mut() = letter.to.unwrap_or_else(|| self.uri.clone());
+        *request.uri_mut() = letter.to.map_or_else(|| self.uri.clone(), |to| (*to).clone());
         let mut headers = self.headers.clone();
         if request.method() != Method::POST {
             headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -237,10 +243,9 @@ impl HttpLink {
         request
     }
 
-    async fn send(&self, request: Request<Parts>) -> Result<Response<Body>, (Failure, bool)> {
-        // Streams are open for good: were they counted among the calls, many of them would leave no room for any.
-        let client =
-            if request.method() == Method::GET { &self.clients.streams } else { &self.clients.calls };
+    async fn send(&self, request: Request<Parts>, lasting: bool) -> Result<Response<Body>, (Failure, bool)> {
+        // Were these counted among the calls, many of them would leave no room for any.
+        let client = if lasting { &self.clients.streams } else { &self.clients.calls };
         client.send(request).await.map_err(|error| (unavailable(&error), error.sent))
     }
 

@@ -43,7 +43,7 @@ pub struct WeakStream(std::sync::Weak<Shared>);
 #[derive(Debug)]
 struct Shared {
     http: Arc<HttpLink>,
-    endpoint: Uri,
+    endpoint: Arc<Uri>,
     /// Who is presented: a stream is one context's.
     caller: Option<Arc<OnBehalf>>,
     tasks: Tasks,
@@ -88,7 +88,7 @@ impl Stream {
         let opened = timeout(ENDPOINT, opened(http, caller.as_deref())).await;
         let (answer, endpoint) = opened.unwrap_or(Err(Failure::Timeout(ENDPOINT)))?;
         let life = Arc::new(Life {
-            mux: Arc::new(Mux::new(http.max_result(), Some(http.budget().clone()))),
+            mux: Arc::new(Mux::new(http.max_result, Some(http.budget.clone()))),
             retired: CancellationToken::new(),
             ended: CancellationToken::new(),
             record: record.clone(),
@@ -97,7 +97,7 @@ impl Stream {
         tasks.spawn("sse stream", async move { reading.read(answer).await });
         Ok(Self(Arc::new(Shared {
             http: Arc::clone(http),
-            endpoint,
+            endpoint: Arc::new(endpoint),
             caller,
             tasks: tasks.clone(),
             life,
@@ -286,7 +286,7 @@ async fn opened(http: &HttpLink, caller: Option<&OnBehalf>) -> Result<(Answer, U
     }
     while let Some(event) = answer.next_event().await? {
         if event.event == "endpoint" {
-            let endpoint = endpoint(http.url(), &event.data)?;
+            let endpoint = endpoint(&http.url, &event.data)?;
             return Ok((answer, endpoint));
         }
     }

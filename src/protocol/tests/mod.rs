@@ -15,6 +15,7 @@ mod meta;
 mod number;
 mod object;
 mod scan;
+mod shape;
 mod sse;
 
 /// JSON as serde_json reads it, except that order and repeated keys are kept.

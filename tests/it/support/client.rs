@@ -121,7 +121,7 @@ impl Answer {
     pub(crate) async fn message(&mut self) -> Option<Value> {
         loop {
             let event = self.next().await?;
-            if let Some(data) = event.data {
+            if let Some(data) = event.data.filter(|data| !data.is_empty()) {
                 return Some(json::value(&data));
             }
         }
@@ -142,6 +142,8 @@ pub(crate) struct Event {
     pub(crate) data: Option<String>,
     /// The names of its fields, empty for comments.
     pub(crate) fields: Vec<String>,
+    /// Its `id`.
+    pub(crate) id: Option<String>,
 }
 
 impl Event {
@@ -157,6 +159,7 @@ impl Event {
         Self {
             data: (!data.is_empty()).then(|| data.join("\n")),
             fields: lines.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            id: lines.iter().find(|(name, _)| *name == "id").map(|(_, id)| (*id).to_owned()),
         }
     }
 }
@@ -205,7 +208,8 @@ impl Reply {
     /// The text of every JSON-RPC message in it, whatever its form.
     pub(crate) fn texts(&self) -> Vec<String> {
         if self.is_events() {
-            return self.events().into_iter().filter_map(|event| event.data).collect();
+            let said = self.events().into_iter().filter_map(|event| event.data);
+            return said.filter(|data| !data.is_empty()).collect();
         }
         vec![self.text().to_owned()]
     }

@@ -9,7 +9,7 @@ use gatehouse::config::Config;
 use gatehouse::gateway::{Call, Client, GatewayError, Members, Outlet};
 use gatehouse::protocol::envelope::{Envelope, Limits};
 use gatehouse::protocol::method::Method;
-use gatehouse::protocol::version::Era;
+use gatehouse::protocol::version::{Era, Revision};
 use http::HeaderMap;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -65,14 +65,17 @@ impl Direct {
         let endpoint = Arc::clone(snapshot.endpoint("/mcp").unwrap());
         let principal = principal(who.principal);
         let call = Call {
+            steps: gatehouse::gateway::Steps::default(),
             method: Method::parse(&envelope.method()).unwrap(),
             members: Members::default(),
             rights: snapshot.rights(&endpoint, &principal),
             client: Client {
                 era: Era::Modern,
+                revision: Revision::V20260728,
                 session: who.session.map(Arc::from),
                 capabilities: capabilities.to_owned(),
                 log_level: None,
+                hears: None,
                 progress_token: None,
             },
             envelope,

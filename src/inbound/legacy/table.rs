@@ -1,0 +1,190 @@
+//! All sessions of this replica: found by their ids, bounded per principal, ended when idle (G-21..G-26, F-027).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use prometheus::IntGauge;
+use tokio::time::{Instant, sleep};
+
+use super::session::Session;
+use super::stream::Replay;
+use super::ticket::Ticket;
+use crate::auth::Principal;
+use crate::config::Gateway as GatewayConfig;
+use crate::gateway::Gateway;
+use crate::protocol::version::Revision;
+use crate::seal::Sealer;
+use crate::tasks::Tasks;
+
+/// Ended sessions that are remembered; beyond, the oldest may be taken up again until they are too old.
+const MOST_ENDED: u64 = 200_000;
+/// Bytes that all sessions together keep for clients that come back.
+const MOST_REPLAY: usize = 64 << 20;
+/// How often idle sessions are looked for.
+const SWEEP: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+
+type Table = HashMap<Arc<str>, HashMap<Arc<str>, Arc<Session>>>;
+
+/// Every session, by principal and name.
+#[derive(Debug)]
+pub struct Sessions {
+    // A std mutex: held to change a map, never across an await.
+    table: Mutex<Table>,
+    /// Names of sessions that ended before their time: their ids are still sealed by us.
+    ended: Cache<Arc<str>, ()>,
+    most: usize,
+    idle: Duration,
+    life: Duration,
+    replay: Arc<Replay>,
+    gauge: IntGauge,
+    gateway: Arc<Gateway>,
+}
+
+/// Every session of a principal is at work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("every session of this caller is at work")]
+pub(super) struct Full;
+
+impl Sessions {
+    /// No sessions yet, within the bounds of `[gateway]`; idle ones are ended from now on.
+    pub fn start(config: &GatewayConfig, gateway: &Arc<Gateway>, tasks: &Tasks) -> Arc<Self> {
+        let ended = Cache::builder().max_capacity(MOST_ENDED).time_to_live(config.session_max_age);
+        let sessions = Arc::new(Self {
+            table: Mutex::default(),
+            ended: ended.eviction_policy(EvictionPolicy::lru()).build(),
+            most: config.max_sessions,
+            idle: config.session_idle,
+            life: config.session_max_age,
+            replay: Arc::new(Replay::new(MOST_REPLAY)),
+            gauge: gateway.metrics.sessions().clone(),
+            gateway: Arc::clone(gateway),
+        });
+        tasks.spawn("sessions", Arc::clone(&sessions).sweep());
+        sessions
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new session and its id.
+    pub(super) fn begin(
+        &self,
+        (sealer, path): (&Sealer, &str),
+        principal: &Principal,
+        revision: Revision,
+        capabilities: String,
+    ) -> Result<(Arc<Session>, String), Full> {
+        let ticket = Ticket::new(principal, revision, capabilities, self.life).ok_or(Full)?;
+        let session = self.enter(&ticket, principal)?;
+        Ok((session, ticket.seal(sealer, path)))
+    }
+
+    /// The session of an id, taken up anew where another replica began it or this one was restarted (G-26). `None`:
+    /// there is none, any more, for this caller, at this endpoint (G-23, A-61).
+    pub(super) fn find(
+        &self,
+        (sealer, path): (&Sealer, &str),
+        id: &str,
+        principal: &Principal,
+    ) -> Option<Arc<Session>> {
+        let ticket = Ticket::open(sealer, path, id, principal)?;
+        if self.ended.contains_key(&*ticket.name) {
+            return None;
+        }
+        let known = self.lock().get(&principal.id).and_then(|own| own.get(&*ticket.name)).map(Arc::clone);
+        match known {
+            Some(session) if self.is_over(&session, Instant::now()) => {
+                self.end(&session);
+                None
+            }
+            Some(session) => Some(session),
+            None => self.enter(&ticket, principal).ok(),
+        }
+    }
+
+    fn enter(&self, ticket: &Ticket, principal: &Principal) -> Result<Arc<Session>, Full> {
+        let session = Session::new(ticket, Arc::clone(&principal.id), &self.replay).ok_or(Full)?;
+        let session = Arc::new(session);
+        let mut table = self.lock();
+        let own = table.entry(Arc::clone(&principal.id)).or_default();
+        // Two requests of one session may find it unknown at once.
+        if let Some(known) = own.get(&session.name) {
+            return Ok(Arc::clone(known));
+        }
+        let gone = if own.len() < self.most {
+            None
+        } else {
+            let Some(oldest) = oldest(own.values()) else {
+                drop(table);
+                self.gateway.metrics.limited("max_sessions");
+                return Err(Full);
+            };
+            own.remove(&oldest.name)
+        };
+        own.insert(Arc::clone(&session.name), Arc::clone(&session));
+        drop(table);
+        self.gauge.inc();
+        if let Some(gone) = gone {
+            self.gateway.metrics.limited("max_sessions");
+            self.gauge.dec();
+            self.over(&gone);
+        }
+        Ok(session)
+    }
+
+    /// Ends a session for good, if it has not ended yet.
+    pub(super) fn end(&self, session: &Session) {
+        let mut table = self.lock();
+        let Some(own) = table.get_mut(&session.principal) else { return };
+        let gone = own.remove(&session.name);
+        if own.is_empty() {
+            table.remove(&session.principal);
+        }
+        drop(table);
+        if let Some(gone) = gone {
+            self.gauge.dec();
+            self.over(&gone);
+        }
+    }
+
+    fn over(&self, session: &Session) {
+        self.ended.insert(Arc::clone(&session.name), ());
+        session.finish();
+        // What servers keep for it ends with it.
+        self.gateway.servers.end_session(&session.name);
+    }
+
+    fn is_over(&self, session: &Session, now: Instant) -> bool {
+        let idle = session.idle_since().is_some_and(|since| now.duration_since(since) >= self.idle);
+        idle || now >= session.expires
+    }
+
+    /// Ends idle sessions, again and again.
+    async fn sweep(self: Arc<Self>) {
+        let pause = (self.idle / 4).clamp(SWEEP.0, SWEEP.1);
+        loop {
+            sleep(pause).await;
+            let all: Vec<Arc<Session>> =
+                self.lock().values().flat_map(HashMap::values).map(Arc::clone).collect();
+            let now = Instant::now();
+            for session in all {
+                if self.is_over(&session, now) {
+                    self.end(&session);
+                } else {
+                    session.tidy();
+                }
+            }
+        }
+    }
+}
+
+/// Who makes room: the one idle for longest; then one that only waits for news (G-25).
+fn oldest<'s>(all: impl Iterator<Item = &'s Arc<Session>> + Clone) -> Option<Arc<Session>> {
+    let idle = all.clone().filter_map(|session| Some((session.idle_since()?, session)));
+    let idle = idle.min_by_key(|(since, _)| *since).map(|(_, session)| session);
+    idle.or_else(|| all.clone().find(|session| !session.is_working())).map(Arc::clone)
+}
