@@ -154,6 +154,11 @@ impl Parked {
         let _ = self.kept.subscribe().wait_for(|kept| *kept == 0).await;
     }
 
+    /// Whether every call is given up.
+    pub(super) fn is_closing(&self) -> bool {
+        self.close.is_cancelled()
+    }
+
     /// Gives up every call that is kept; none is taken in any more.
     pub(super) fn close(&self) {
         // Under the lock: who is entering is seen, who comes later is refused.

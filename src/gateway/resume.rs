@@ -61,7 +61,7 @@ impl Gateway {
         };
         let keeper = Keeper::new(place, exchange, *asked, listener, limits.park_timeout);
         self.servers.tasks().spawn("parked call", keeper.run());
-        self.attend(events, talk).await
+        self.attend(events, None, talk).await
     }
 
     /// Goes on with a kept call.
@@ -80,20 +80,26 @@ impl Gateway {
         };
         let (listener, events) = listener(call);
         let resume = Resume { round: ticket.round, answers, listener };
-        if resumes.send(resume).await.is_err() {
-            // It has ended in between.
-            return match self.parked.find(&ticket, &call.principal.id) {
-                Some(Found::Ended(last)) => self.again(*last, talk),
-                _ => Err(EXPIRED),
-            };
+        // If it has ended in between, nobody holds the other end of the events any more.
+        let _ = resumes.send(resume).await;
+        self.attend(events, Some(ticket), talk).await
+    }
+
+    /// What became of a kept call that says nothing any more: the answer that another request was given, or none.
+    fn gone(&self, ticket: Option<Ticket>, talk: Talk<'_>) -> Result<Parts, GatewayError> {
+        let found = ticket.and_then(|ticket| self.parked.find(&ticket, &talk.relay.call.principal.id));
+        match found {
+            Some(Found::Ended(last)) => self.again(*last, talk),
+            Some(_) if !self.parked.is_closing() => Err(EXPIRED),
+            _ => Err(GatewayError::Parked(Arc::clone(&talk.errand.server.name), NotParked::Lost)),
         }
-        self.attend(events, talk).await
     }
 
     /// Passes on what a kept call says, up to its answer or its next questions.
     async fn attend(
         &self,
         mut events: mpsc::Receiver<Event>,
+        ticket: Option<Ticket>,
         mut talk: Talk<'_>,
     ) -> Result<Parts, GatewayError> {
         talk.legacy = true;
@@ -118,11 +124,7 @@ impl Gateway {
                 Some(Event::Refused(Refused::Running)) => return Err(RUNNING),
                 Some(Event::Refused(Refused::Expired)) => return Err(EXPIRED),
                 Some(Event::Refused(Refused::Malformed)) => return Err(MALFORMED),
-                // Given up under our hands: the process ends.
-                None => {
-                    let server = Arc::clone(&talk.errand.server.name);
-                    return Err(GatewayError::Parked(server, NotParked::Lost));
-                }
+                None => return self.gone(ticket, talk),
             }
         }
     }

@@ -288,6 +288,7 @@ async fn r_40_a_drain_ends() {
     running.gone().await;
     let delete = async || !server.requests("DELETE").is_empty();
     eventually("the session is ended after them", delete).await;
+    gateway.log.wait("it stops", |line| line.contains("\"stopped\"")).await;
 }
 
 /// SHA-256 of a key, as the configuration has it.

@@ -117,8 +117,9 @@ async fn come_back(gateway: &Inside, user: usize, questions: &Questions) {
     let send = async |by_whom: usize, call: Mcp| gateway.send(by(by_whom, call)).await;
     let answered = || questions.answered(first, &[&answer(user)]);
     let done = |reply: &Reply| {
-        let own: Value = serde_json::from_str(said(reply).split_once(": ").unwrap().1).unwrap();
-        assert!(said(reply).starts_with(&format!("{user}: ")), "{reply:?}");
+        let text = said(reply);
+        let own = text.strip_prefix(&format!("{user}: ")).unwrap_or_else(|| panic!("{reply:?}"));
+        let own: Value = serde_json::from_str(own).unwrap();
         assert_eq!(own["content"]["secret"], format!("of {user}"));
     };
     match habit(user) {
