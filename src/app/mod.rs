@@ -59,9 +59,6 @@ impl App {
             tracing::warn!("the process could not be made non-dumpable");
         }
         let config = Arc::new(config);
-        let bind = |address: SocketAddr| async move {
-            TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
-        };
         let (public, private) =
             (bind(config.gateway.listen).await?, bind(config.gateway.admin_listen).await?);
         let (listen, admin) = (public.local_addr()?, private.local_addr()?);
@@ -117,6 +114,10 @@ impl App {
         let drain_timeout = config.gateway.drain_timeout;
         Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, drain_timeout })
     }
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }
 
 /// The core over its servers; starting is the first reconciliation. Catalogues last in `state_dir`.

@@ -12,8 +12,8 @@ pub mod demo;
 pub mod diff;
 pub mod exec;
 pub mod explain;
-pub mod lock;
 pub mod import;
+pub mod lock;
 pub mod serve;
 
 /// One MCP endpoint for many MCP servers.

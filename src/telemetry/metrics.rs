@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use prometheus::core::Collector;
 use prometheus::{
-    Encoder as _, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry, TextEncoder,
+    Encoder as _, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
+    TextEncoder,
 };
 
 use super::clients::ClientCalls;
+use super::declare::{counter, gauge, histogram, register};
 use super::outcome::Outcome;
 use crate::protocol::version::Era;
 
@@ -384,32 +384,4 @@ impl ToolMetrics {
             self.bytes.observe(bytes as f64);
         }
     }
-}
-
-fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(metric.clone()))?;
-    Ok(metric)
-}
-
-fn counter(
-    r: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-) -> Result<IntCounterVec, prometheus::Error> {
-    register(r, IntCounterVec::new(Opts::new(name, help), labels)?)
-}
-
-fn gauge(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
-    register(r, IntGaugeVec::new(Opts::new(name, help), labels)?)
-}
-
-fn histogram(
-    r: &Registry,
-    name: &str,
-    help: &str,
-    labels: &[&str],
-    buckets: &[f64],
-) -> Result<HistogramVec, prometheus::Error> {
-    register(r, HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?)
 }

@@ -2,6 +2,7 @@
 
 pub mod audit;
 mod clients;
+mod declare;
 pub mod logs;
 pub mod metrics;
 pub mod outcome;
