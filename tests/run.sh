@@ -22,16 +22,22 @@ need() {
 
 stage_install() {
   local want
-  want=$(cat tests/package-lock.json tests/requirements.txt | sha256sum)
+  want=$(cat tests/package-lock.json tests/requirements*.txt | sha256sum)
   if [ "$(cat "$CACHE/installed" 2>/dev/null)" = "$want" ] && [ -d tests/node_modules ]; then echo "up to date"; return; fi
   need npm npm
   need python3 python3
   python3 -c 'import ensurepip' 2>/dev/null || need ensurepip python3-venv
   python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || not_run "python3 is older than 3.11"
   npm ci --prefix tests --no-audit --no-fund --ignore-scripts --loglevel=error || not_run "npm cannot install tests/package-lock.json"
-  python3 -m venv "$CACHE/venv"
-  "$CACHE/venv/bin/pip" install --quiet --requirement tests/requirements.txt || not_run "pip cannot install tests/requirements.txt"
+  venv venv tests/requirements.txt
+  venv venv1 tests/requirements-v1.txt
   echo "$want" >"$CACHE/installed"
+}
+
+# A virtual environment of its own for each major version of the Python SDK.
+venv() {
+  python3 -m venv "$CACHE/$1"
+  "$CACHE/$1/bin/pip" install --quiet --requirement "$2" || not_run "pip cannot install $2"
 }
 
 stage_build() { cargo build --profile ci --bins --tests "${LOCKED[@]}"; }
@@ -55,14 +61,15 @@ stage_nextest() {
 
 stage_sdk() {
   installed
+  fixtures
   local failed=0 script
-  for script in run changes auth; do "$CACHE/venv/bin/python" "tests/sdk/$script.py" || failed=1; done
+  for script in run changes auth matrix; do "$CACHE/venv/bin/python" "tests/sdk/$script.py" || failed=1; done
   return $failed
 }
 
 stage_conformance() {
   installed
-  CARGO_TARGET_DIR="$CACHE/target-fixture" cargo build --locked --manifest-path tests/fixtures/conformance-server/Cargo.toml
+  fixtures
   local failed=0 script
   for script in run auth; do "$CACHE/venv/bin/python" "tests/conformance/$script.py" || failed=1; done
   return $failed
@@ -74,6 +81,11 @@ stage_deploy() {
   need nginx nginx-light
   need openssl openssl
   "$CACHE/venv/bin/python" tests/deploy/run.py
+}
+
+# The official Rust SDK's server and client, in a workspace of their own: built once.
+fixtures() {
+  CARGO_TARGET_DIR="$CACHE/target-fixture" cargo build --locked --manifest-path tests/fixtures/conformance-server/Cargo.toml
 }
 
 installed() {

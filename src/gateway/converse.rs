@@ -1,7 +1,5 @@
 //! One request on its way to its server, and all that is said until there is an answer.
 
-use std::sync::Arc;
-
 use bytestring::ByteString;
 use tokio::time::Instant;
 

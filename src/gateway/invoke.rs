@@ -21,6 +21,7 @@ use crate::protocol::items::json_string;
 use crate::protocol::meta::LEVELS;
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::object::{Object, Span, string};
+use crate::telemetry::Outcome;
 
 /// One request prepared for one server.
 pub(super) struct Errand<'a> {
@@ -195,7 +196,7 @@ impl Gateway {
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
             // Whose it is, its conversation says.
-            context: None,
+            context: Some(Arc::new(context(call, bound.server))),
         })
     }
 

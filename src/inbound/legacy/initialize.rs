@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::answer::Final;
 use super::declared::Declared;
-use crate::gateway::{Call, Client, Members, Outlet};
+use crate::gateway::{Call, Client, Members, Outlet, Steps};
 use crate::inbound::accept::Accepts;
 use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::error::Refusal;
@@ -92,6 +92,7 @@ fn requested(envelope: &Envelope) -> Option<Revision> {
 
 fn call(visitor: Visitor, envelope: Envelope, revision: Revision, capabilities: String) -> Call {
     Call {
+        steps: Steps::default(),
         method: Method::Initialize,
         members: Members::default(),
         client: Client {

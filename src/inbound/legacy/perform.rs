@@ -13,7 +13,7 @@ use super::stream::Stream;
 use super::{ask, changes};
 use crate::auth::Principal;
 use crate::config::Secret;
-use crate::gateway::{Call, Client, Endpoint, GatewayError, Members, Outlet, Snapshot};
+use crate::gateway::{Call, Client, Endpoint, GatewayError, Members, Outlet, Snapshot, Steps};
 use crate::inbound::Door;
 use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::error::Refusal;
@@ -107,6 +107,7 @@ impl Origin {
             _ => None,
         };
         Ok(Call {
+            steps: Steps::default(),
             method,
             members: Members::default(),
             client: Client {

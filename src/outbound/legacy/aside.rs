@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::answer;
 use crate::outbound::context::Asks;
 use crate::outbound::listen::{NoListen, Source};
-use crate::outbound::place::{Place, Transport};
+use crate::outbound::place::{Place, Transport, Who};
 use crate::outbound::server::{Peer, Server};
 use crate::outbound::wire::Wire;
 use crate::protocol::message::ReceivedKind::{Notification, Request};
@@ -78,6 +78,13 @@ async fn hear(server: &Arc<Server>, place: &Weak<Place>, peer: &Arc<Peer>, mut w
             }
             Notification { method, .. } if &**method == "notifications/cancelled" => {
                 drop(peer.running.give(message));
+            }
+            // Where all that is said is one caller's, also what is said on the way; else nobody knows whose it is (M-62).
+            Notification { method, .. } if &**method == "notifications/message" => {
+                let one_callers = |place: Arc<Place>| !matches!(place.key.who, Who::Service);
+                if place.upgrade().is_some_and(one_callers) {
+                    drop(peer.running.give(message));
+                }
             }
             // Changes are told to the gateway's own session.
             _ => {}
