@@ -54,7 +54,7 @@ async fn g_57_processes_by_session_scope() {
 /// The processes that were used, each by the same people all the time.
 async fn pids(scope: &str, legacy: bool) -> BTreeSet<u64> {
     let child = child(legacy);
-    let lines = format!("session_scope = \"{scope}\"\nprobe_timeout = \"2s\"");
+    let lines = format!("session_scope = \"{scope}\"");
     let core = Direct::start(&Setup::new().stdio("c", &child.argv(), &lines));
     let mut places: BTreeMap<String, u64> = BTreeMap::new();
     for who in PEOPLE.iter().cycle().take(2 * PEOPLE.len()) {
@@ -71,7 +71,7 @@ async fn pids(scope: &str, legacy: bool) -> BTreeSet<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn g_57_a_legacy_process_has_one_fingerprint() {
     let child = child(true);
-    let core = Direct::start(&Setup::new().stdio("c", &child.argv(), "probe_timeout = \"2s\""));
+    let core = Direct::start(&Setup::new().stdio("c", &child.argv(), ""));
     let all = [
         ("{}", "{}"),
         (r#"{"elicitation":{}}"#, r#"{"elicitation":{}}"#),
