@@ -10,17 +10,15 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+mod caller;
 mod filter;
 mod streams;
 
 use super::record::Record;
-use super::snapshot::{Endpoint, Snapshot};
-use super::view::Frame;
 use super::{Call, Gateway, GatewayError, Outlet};
-use crate::auth::Principal;
 use crate::catalogue::Shelf;
 use crate::catalogue::watch::{Listener, Topic, Wish};
-use crate::policy::{Decision, GrantSet, Rights};
+use crate::policy::{Decision, GrantSet};
 use crate::protocol::edit::{Edits, Parts};
 use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
@@ -28,7 +26,7 @@ use crate::protocol::message;
 use crate::protocol::meta::{SERVER_INFO, SUBSCRIPTION_ID};
 use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
-use crate::protocol::version::Revision;
+use caller::Caller;
 use filter::Wanted;
 use streams::Counted;
 pub(super) use streams::Streams;
@@ -57,22 +55,12 @@ struct Subscription {
     _counted: Option<Counted>,
 }
 
-/// Whose stream it is, and what it may see there.
-struct Caller {
-    endpoint: Arc<Endpoint>,
-    snapshot: Arc<Snapshot>,
-    principal: Arc<Principal>,
-    rights: Rights,
-    /// What the endpoint's servers show it.
-    members: Arc<[Arc<Shelf>]>,
-    /// Says to those that show each caller his own that somebody listens.
-    _listeners: Vec<Listener>,
-}
-
 /// One thing that is watched: what was seen of it last, and when it was told last.
 struct Watched<T> {
     what: T,
     seen: Vec<Option<u64>>,
+    /// Lists: of which members nothing was known yet that only this caller is shown.
+    unknown: Vec<bool>,
     told: Option<Instant>,
 }
 
@@ -141,8 +129,8 @@ impl Gateway {
         let listeners: Vec<Listener> = own.map(Shelf::listen).collect();
         let (wishes, unanswered) = self.confirmed(&members, wishes).await;
         let mut subscription = Subscription {
-            lists: lists.iter().map(|kind| Watched { what: *kind, seen: Vec::new(), told: None }).collect(),
-            topics: wishes.into_iter().map(|what| Watched { what, seen: Vec::new(), told: None }).collect(),
+            lists: lists.into_iter().map(Watched::new).collect(),
+            topics: wishes.into_iter().map(Watched::new).collect(),
             _unanswered: unanswered,
             id,
             over: call.principal.time_left().map(|left| Instant::now() + left),
@@ -226,7 +214,8 @@ impl Subscription {
     /// Takes what is there now as seen.
     fn look(&mut self, gateway: &Gateway) {
         for list in &mut self.lists {
-            list.seen = self.caller.list_state(list.what, gateway);
+            list.unknown = self.caller.unknown(list.what);
+            list.seen = self.caller.list_state(list.what, gateway, &list.unknown);
         }
         for topic in &mut self.topics {
             topic.seen = vec![Some(topic.what.wish.version())];
@@ -238,7 +227,8 @@ impl Subscription {
         let mut next = self.renew();
         let mut notices = Vec::new();
         for list in &mut self.lists {
-            let state = self.caller.list_state(list.what, gateway);
+            self.caller.meet(list, gateway);
+            let state = self.caller.list_state(list.what, gateway, &list.unknown);
             if let Some(kind) = list.due(state, LIST_GAP, &mut next).then_some(list.what) {
                 gateway.metrics.list_changed("", kind.as_str(), "out");
                 notices.push(notice(
@@ -297,36 +287,6 @@ impl Subscription {
     }
 }
 
-impl Caller {
-    /// What this caller sees of a list. Without grants: the snapshots it is made of; an endpoint that mirrors a whole
-    /// server tells what a direct connection tells, each notice of the server, also where nothing looks different.
-    /// With grants: what the list looks like, so that nobody hears of what is not theirs.
-    fn list_state(&self, kind: Kind, gateway: &Gateway) -> Vec<Option<u64>> {
-        let kinds: &[Kind] =
-            if kind == Kind::Resources { &[Kind::Resources, Kind::Templates] } else { &[kind] };
-        if !self.rights.is_open() || self.endpoint.searches(kind) || self.endpoint.books.is_some() {
-            let print = |kind: &Kind| {
-                let shelves = &self.members;
-                let frame =
-                    Frame { snapshot: &self.snapshot, endpoint: &self.endpoint, shelves, kind: *kind };
-                let view = gateway.view_now(&frame);
-                Some(self.endpoint.sheets.of(&view, *kind, &self.rights, Revision::V20260728).print)
-            };
-            return kinds.iter().map(print).collect();
-        }
-        let mut state = Vec::with_capacity(kinds.len() * self.members.len() + 1);
-        for (kind, shelf) in kinds.iter().flat_map(|k| self.members.iter().map(move |m| (*k, m))) {
-            let known = shelf.known(kind);
-            // An empty list looks like one that is not known yet.
-            state.push(known.as_ref().filter(|known| !known.items.is_empty()).map(|known| known.looks));
-            if !self.endpoint.config.prefix && shelf.server.config.shows_all(kind) {
-                state.push(Some(known.map_or(0, |known| known.announced)));
-            }
-        }
-        state
-    }
-}
-
 impl Wanting {
     /// What there is to tell of it (S-07, S-12).
     fn notice(&self, id: &Id) -> Option<Parts> {
@@ -348,6 +308,10 @@ impl Wanting {
 }
 
 impl<T> Watched<T> {
+    const fn new(what: T) -> Self {
+        Self { what, seen: Vec::new(), unknown: Vec::new(), told: None }
+    }
+
     /// Whether a change is to be told now; a change told too recently waits, and `next` says until when.
     fn due(&mut self, state: Vec<Option<u64>>, gap: Duration, next: &mut Option<Instant>) -> bool {
         if state == self.seen {

@@ -224,6 +224,32 @@ async fn s_31_notices_go_to_whom_they_were_told() {
     tokio::join!(gateway.stop(), alice.end_without_notice());
 }
 
+/// Covers: S-36, L-33: what a caller is shown for the first time is no change, what changes beside it is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn l_33_the_first_look_is_no_change() {
+    let people = People::new().await;
+    let server = Server::modern("s", offer()).await;
+    marks(&server);
+    let other = Server::modern("o", Offer::tools(&["t"])).await;
+    other.on("server/discover", |seen| {
+        let told = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}}"#;
+        Answer::result(seen, told)
+    });
+    let mut held = other.hold("subscriptions/listen");
+    let setup = people.setup().http("s", &server.url(), &people.exchange(""));
+    let gateway = setup.http("o", &other.url(), "").start().await;
+    let feed = Feed::accept(held.next().await);
+    let alice = people.token("alice");
+    let request = with(listen("1", r#"{"toolsListChanged":true}"#), &alice);
+    let mut stream = Stream::ask(gateway.connect().await, request, "1").await;
+    assert_eq!(names(&tools(&gateway, &alice).await).len(), 3, "her list is known now");
+    other.offer(Offer::tools(&["t", "u"]));
+    feed.changed("tools");
+    assert_eq!(stream.notice().await, "tools");
+    assert_eq!(names(&tools(&gateway, &alice).await).len(), 4, "so this was told, and not that");
+    tokio::join!(gateway.stop(), stream.end_without_notice());
+}
+
 /// Covers: G-46, G-49, A-44: a legacy server has a session for each caller, opened, used and ended as that caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn g_49_a_legacy_server_has_a_session_for_each_caller() {
