@@ -56,14 +56,14 @@ pub(crate) fn requests() -> Vec<Case> {
     let mut list = list;
     vec![
         calls("the fixture's own share of a call", (0, 0), bare, "tool_0007", &native),
-        calls("tools/call, 1 KB there and back", (62, 41_000), small, "s3_tool_0007", &body),
+        calls("tools/call, 1 KB there and back", (62, 43_000), small, "s3_tool_0007", &body),
         calls(
             "tools/call, 100 KB back",
-            (62, 164_000),
+            (62, 167_000),
             large,
             "s0_tool_0000",
             &message::call("s0_tool_0000", 1024),
         ),
-        Case::new("tools/list of 500 tools, cached", (36, 31_000), move || list.round()),
+        Case::new("tools/list of 500 tools, cached", (36, 32_500), move || list.round()),
     ]
 }
