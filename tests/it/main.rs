@@ -36,6 +36,7 @@ mod grants;
 mod headers;
 mod hostile;
 mod isolation;
+mod legacy_both;
 mod legacy_door;
 mod legacy_door_ask;
 mod legacy_door_batch;
