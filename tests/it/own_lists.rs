@@ -239,6 +239,8 @@ async fn l_33_the_first_look_is_no_change() {
     let setup = people.setup().http("s", &server.url(), &people.exchange(""));
     let gateway = setup.http("o", &other.url(), "").start().await;
     let feed = Feed::accept(held.next().await);
+    // What all see is known before.
+    assert_eq!(names(&tools(&gateway, &people.token("bob")).await).len(), 3);
     let alice = people.token("alice");
     let request = with(listen("1", r#"{"toolsListChanged":true}"#), &alice);
     let mut stream = Stream::ask(gateway.connect().await, request, "1").await;
