@@ -37,8 +37,10 @@ async fn g_49_a_counter_counts_for_sessions_callers_or_all() {
         if sessions == 2 {
             let own = counter.sessions()[0].clone();
             assert_eq!(gateway.send(first.delete()).await.status(), 200);
-            eventually("the server's session ends with the client's", async || counter.ended().contains(&own))
-                .await;
+            eventually("the server's session ends with the client's", async || {
+                counter.ended().contains(&own)
+            })
+            .await;
             assert_eq!(counted(&gateway, &second).await, json!(3), "the other one goes on");
         }
         gateway.stop().await;
@@ -70,7 +72,10 @@ async fn g_42_clients_do_not_notice_that_a_server_forgot_their_sessions() {
         counter.server.wipe_sessions();
         calls().await;
         let handshakes = counter.server.requests("initialize").len() - before;
-        assert!(handshakes <= restarts * (sessions.len() + 1), "{handshakes}: one each, and the gateway's own");
+        assert!(
+            handshakes <= restarts * (sessions.len() + 1),
+            "{handshakes}: one each, and the gateway's own"
+        );
     }
     gateway.stop().await;
 }

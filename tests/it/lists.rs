@@ -41,7 +41,10 @@ async fn tools_at(gateway: &Gateway, path: &str) -> String {
 const BOTH: &str =
     "[[endpoint]]\npath = \"/mcp\"\n[[endpoint]]\npath = \"/raw\"\nprefix = false\nservers = [\"s\"]";
 
-/// Covers: F-060, M-80, M-73, H-59: fresh and from memory, of servers of both eras, over HTTP and stdio.
+/// The setup whose server is of 2025.
+const LEGACY: usize = 2;
+
+/// Covers: F-060, G-80, M-80, M-73, H-59: fresh and from memory, of servers of both eras, over HTTP and stdio.
 #[tokio::test(flavor = "multi_thread")]
 async fn f_060_definitions_are_not_remodelled() {
     let (native, exposed) = (rich("\"n\\u0061me\""), rich("\"s_name\""));
@@ -67,15 +70,12 @@ serve({"server/discover": DISCOVER, "tools/list": answer})
     ];
     for (number, setup) in setups.into_iter().enumerate() {
         let gateway = setup.start().await;
+        // How a tool runs as a task of 2025-11-25 is not for clients of another revision (G-80).
+        let gone = if number == LEGACY { r#""execution":{"taskSupport":"forbidden"},"# } else { "" };
+        let [native, exposed] = [&native, &exposed].map(|text| format!("[{}]", text.replace(gone, "")));
         for round in 0..3 {
-            assert!(
-                tools_at(&gateway, "/mcp").await == format!("[{exposed}]"),
-                "setup {number}, round {round}"
-            );
-            assert!(
-                tools_at(&gateway, "/raw").await == format!("[{native}]"),
-                "setup {number}, round {round}"
-            );
+            assert!(tools_at(&gateway, "/mcp").await == exposed, "setup {number}, round {round}");
+            assert!(tools_at(&gateway, "/raw").await == native, "setup {number}, round {round}");
         }
         gateway.stop().await;
     }
