@@ -50,6 +50,9 @@ def start_gateway(processes):
         kind = "url" if isinstance(target, str) else "command"
         lines += ["[[server]]", f'name = "{name}"', f"{kind} = {json.dumps(target)}", "required = true"]
         lines += [f'list_timeout = "{PATIENCE}s"', f'probe_timeout = "{PATIENCE}s"']
+        if name in ("stdio", "web"):
+            # Their resources and subscriptions are their session's: what a call changes in a caller's own is not in the gateway's.
+            lines.append('session_scope = "shared"')
     return processes.gateway("gateway-changes", "\n".join(lines))[0]
 
 
