@@ -47,6 +47,24 @@ fn walk(text: &str, span: Span, path: &mut String, visit: &mut dyn FnMut(&str, &
     }
 }
 
+/// Whether a key of an object anywhere in JSON text is one of these.
+pub(super) fn any_key(text: &str, is: &dyn Fn(&str) -> bool) -> bool {
+    key_within(text, Span::new(0, text.len()), is)
+}
+
+fn key_within(text: &str, span: Span, is: &dyn Fn(&str) -> bool) -> bool {
+    match span.of(text).trim_start().as_bytes().first() {
+        Some(b'{') => Object::parse(text, span).is_ok_and(|object| {
+            let mut members = object.members.iter();
+            members.any(|member| is(member.name(text)) || key_within(text, member.value, is))
+        }),
+        Some(b'[') => {
+            array(text, span).unwrap_or_default().into_iter().any(|item| key_within(text, item, is))
+        }
+        _ => false,
+    }
+}
+
 /// Characters that would break a line or hide something stand for themselves no more.
 pub(super) fn harmless(c: char) -> char {
     let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');

@@ -62,7 +62,8 @@ pub(super) fn place(arguments: &str) -> Option<String> {
         }
         found.is_none()
     });
-    found
+    // A name is a place for a secret like any other; then the path to it cannot be told.
+    found.or_else(|| leaves::any_key(arguments, &is_secret).then(|| "a name".to_owned()))
 }
 
 #[cfg(test)]
@@ -106,6 +107,11 @@ mod tests {
             assert!(is_secret(&format!("Use \"{example}\" for it.")), "{example}");
             let arguments = format!("{{\"a\":[1,{{\"b\":{}}}]}}", serde_json::to_string(&example).unwrap());
             assert_eq!(place(&arguments).as_deref(), Some("a[1].b"));
+            let name = serde_json::to_string(&example).unwrap();
+            for value in ["1", "{}", "[]", "\"v\""] {
+                let arguments = format!("{{\"x\":[{{{name}:{value}}}]}}");
+                assert_eq!(place(&arguments).as_deref(), Some("a name"), "{arguments}");
+            }
         }
     }
 
