@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::support::asking::{Asking, FORM, content, elicit};
 use crate::support::client::Connection;
 use crate::support::counter::Counter;
+use crate::support::exchange::Answer;
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::legacy::{Session, event};
 use crate::support::server::{Offer, Server};
@@ -108,5 +109,43 @@ async fn r_58_a_servers_question_is_the_clients() {
     assert!(last["result"].get("resultType").is_none(), "G-81");
     assert_eq!(server.requests("tools/call").len(), 1, "never a second execution");
     gateway.metric_becomes("gatehouse_parked_calls", &[], 0.0).await;
+    gateway.stop().await;
+}
+
+/// Covers: R-36, M-40: calls that wait for a legacy client are bounded as those of modern clients are: `max_parked` of one caller
+/// at a time, each round for `park_timeout`.
+#[tokio::test(flavor = "multi_thread")]
+async fn r_36_waiting_calls_of_a_session_are_bounded() {
+    let server = Server::modern("s", Offer::tools(&["t"])).await;
+    server.on("tools/call", |seen| {
+        if seen.raw(&["params", "requestState"]).is_some() {
+            return Answer::result(seen, r#"{"resultType":"complete","content":[]}"#);
+        }
+        let form = format!(r#"{{"who":{{"method":"elicitation/create","params":{FORM}}}}}"#);
+        let asks = r#"{"resultType":"input_required","inputRequests":"#;
+        Answer::result(seen, &format!(r#"{asks}{form},"requestState":"x"}}"#))
+    });
+    let bounds = "max_parked = 1\npark_timeout = \"2s\"\ndrain_timeout = \"1s\"";
+    let gateway = Setup::new().gateway(bounds).http("s", &server.url(), "").start().await;
+    let session = Session::open(&gateway, "2025-11-25", r#"{"elicitation":{}}"#).await;
+
+    let mut waiting = Connection::open(gateway.listen).await.begin(session.call("1", "s_t", "{}")).await;
+    let (_, question) = event(&mut waiting).await.unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    let answer = gateway.send(session.call("2", "s_t", "{}")).await.message();
+    assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(2), &json!(true)), "{answer}");
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("max_parked"), "{answer}");
+    assert_eq!(gateway.metric("gatehouse_limited_total", &[("limit", "max_parked")]).await, 1.0);
+
+    // Nobody answers: the round ends, and with it the place is free again.
+    while let Some((_, message)) = event(&mut waiting).await {
+        assert!(
+            message.get("id").is_none_or(|id| *id == json!(1) || message["method"].is_string()),
+            "{message}"
+        );
+    }
+    let mut next = Connection::open(gateway.listen).await.begin(session.call("3", "s_t", "{}")).await;
+    let (_, question) = event(&mut next).await.unwrap();
+    assert_eq!(question["method"], "elicitation/create");
     gateway.stop().await;
 }

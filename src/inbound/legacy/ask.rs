@@ -23,13 +23,13 @@ use crate::protocol::method::Method;
 
 /// Rounds of questions for one request.
 const MOST_ROUNDS: usize = 10;
-/// How long a round may take its user, and all of them together.
-const ROUND: Duration = Duration::from_secs(5 * 60);
+/// How long all rounds of a request may take together; each has `park_timeout`.
 const ALL: Duration = Duration::from_secs(15 * 60);
 /// Before the server is asked again that only wants to be asked again.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 const TOO_OFTEN: &str = "The server asked this client too many times. The call was given up.";
+const TOO_MANY: &str = "Too many calls of this caller wait for answers (gateway.max_parked). Answer or cancel some, then try again.";
 const NOT_ABLE: &str = "The server asked this client for something it cannot do. The call was given up.";
 const REFUSED: &str =
     "The client did not answer what the server asked it for. The call was given up; it may have had effects.";
@@ -108,7 +108,12 @@ async fn answers(
     if !origin.events || questions.iter().any(|question| !question.fits(declared)) {
         return Err(NOT_ABLE);
     }
-    let until = Instant::now() + ROUND;
+    let gateway = &origin.snapshot.config.gateway;
+    let Some(_place) = origin.door.sessions.waiting.enter(&origin.principal.id, gateway.max_parked) else {
+        origin.door.metrics.limited("max_parked");
+        return Err(TOO_MANY);
+    };
+    let until = Instant::now() + gateway.park_timeout;
     let mut asked = Vec::with_capacity(questions.len());
     for question in questions {
         let (id, receiver) = session.ask();

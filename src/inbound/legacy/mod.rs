@@ -19,6 +19,7 @@ mod stream;
 mod table;
 mod tail;
 mod ticket;
+mod waiting;
 
 pub(super) use batch::is_batch;
 pub use table::Sessions;

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::session::Session;
 use super::stream::Replay;
 use super::ticket::Ticket;
+use super::waiting::Waiting;
 use crate::auth::Principal;
 use crate::config::Gateway as GatewayConfig;
 use crate::gateway::Gateway;
@@ -39,6 +40,8 @@ pub struct Sessions {
     idle: Duration,
     life: Duration,
     replay: Arc<Replay>,
+    /// Calls that wait for their clients.
+    pub(super) waiting: Waiting,
     gauge: IntGauge,
     gateway: Arc<Gateway>,
 }
@@ -59,6 +62,7 @@ impl Sessions {
             idle: config.session_idle,
             life: config.session_max_age,
             replay: Arc::new(Replay::new(MOST_REPLAY)),
+            waiting: Waiting::default(),
             gauge: gateway.metrics.sessions().clone(),
             gateway: Arc::clone(gateway),
         });
