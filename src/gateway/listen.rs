@@ -29,7 +29,6 @@ use crate::protocol::object::{Object, Span};
 use caller::Caller;
 use filter::Wanted;
 use streams::Counted;
-pub(super) use streams::Streams;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
 const ACK: Duration = Duration::from_millis(500);
@@ -112,7 +111,7 @@ impl Gateway {
         let counted = match &call.client.session {
             // What a session watches is no stream that a client holds open; its door bounds it.
             Some(_) => None,
-            None => Some(self.streams.enter(&call.principal.id, most, gauge).ok_or_else(|| {
+            None => Some(Counted::new(&self.streams, &call.principal.id, most, gauge).ok_or_else(|| {
                 self.metrics.limited("max_streams");
                 GatewayError::Internal("too many streams are open; close one first")
             })?),

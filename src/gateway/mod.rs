@@ -26,6 +26,7 @@ pub mod names;
 mod pages;
 mod parked;
 mod questions;
+pub mod quota;
 mod read;
 mod record;
 mod relay;
@@ -40,6 +41,7 @@ mod tasks;
 pub mod view;
 
 pub use error::GatewayError;
+pub use quota::Quota;
 pub use snapshot::{Endpoint, Snapshot};
 
 use crate::auth::Principal;
@@ -185,7 +187,7 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     sealer: Sealer,
     audit: Option<Audit>,
-    streams: Arc<listen::Streams>,
+    streams: Arc<Quota>,
     links: links::Links,
     parked: Arc<parked::Parked>,
     drain: CancellationToken,

@@ -20,6 +20,7 @@ pub(super) use ended::Last;
 pub(super) use keeper::Keeper;
 pub(super) use words::{Event, Listener, Refused, Resume, Round, decline};
 
+use super::quota::{Quota, Taken};
 use ended::Ended;
 
 /// What a sealed state says of a call that is kept.
@@ -40,6 +41,7 @@ pub(super) struct Parked {
     ids: AtomicU64,
     // A std mutex: held for a look-up.
     table: Mutex<Table>,
+    quota: Arc<Quota>,
     kept: watch::Sender<usize>,
     gauge: IntGauge,
     /// Cancelled when nobody may wait any longer.
@@ -49,7 +51,6 @@ pub(super) struct Parked {
 #[derive(Debug, Default)]
 struct Table {
     live: HashMap<u64, Live>,
-    counts: HashMap<Arc<str>, usize>,
     ended: Ended,
 }
 
@@ -65,6 +66,8 @@ pub(super) struct Place {
     parked: Arc<Parked>,
     pub(super) id: u64,
     principal: Arc<str>,
+    /// Until it is dropped: it is free before the call is seen to be gone.
+    taken: Option<Taken>,
 }
 
 /// Why a call cannot be kept.
@@ -96,6 +99,7 @@ impl Parked {
             owner: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
             ids: AtomicU64::new(1),
             table: Mutex::default(),
+            quota: Arc::default(),
             kept: watch::channel(0).0,
             gauge,
             close: CancellationToken::new(),
@@ -116,17 +120,14 @@ impl Parked {
         if self.close.is_cancelled() {
             return Err(NoPlace::Closing);
         }
-        let count = table.counts.entry(Arc::clone(principal)).or_default();
-        if *count >= most {
-            return Err(NoPlace::Full);
-        }
-        *count += 1;
+        let taken = self.quota.take(principal, most).ok_or(NoPlace::Full)?;
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let (resumes, receiver) = mpsc::channel(4);
         table.live.insert(id, Live { principal: Arc::clone(principal), resumes });
         self.gauge.inc();
         self.kept.send_replace(table.live.len());
-        Ok((Place { parked: Arc::clone(self), id, principal: Arc::clone(principal) }, receiver))
+        let principal = Arc::clone(principal);
+        Ok((Place { parked: Arc::clone(self), id, principal, taken: Some(taken) }, receiver))
     }
 
     /// Where the answers for a ticket of this principal go. `None`: another process has the call, or had it.
@@ -184,12 +185,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut table = self.parked.table();
         table.live.remove(&self.id);
-        if let Some(count) = table.counts.get_mut(&self.principal) {
-            *count -= 1;
-            if *count == 0 {
-                table.counts.remove(&self.principal);
-            }
-        }
+        self.taken = None;
         self.parked.gauge.dec();
         self.parked.kept.send_replace(table.live.len());
     }

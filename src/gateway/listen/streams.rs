@@ -1,53 +1,34 @@
-//! How many streams are open, and whose.
+//! One open stream of a principal, while it is counted.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use prometheus::IntGauge;
 
-/// Streams open per principal.
-#[derive(Debug, Default)]
-pub(in crate::gateway) struct Streams {
-    // A std mutex: held to count.
-    open: Mutex<HashMap<Arc<str>, usize>>,
-}
+use crate::gateway::quota::{Quota, Taken};
 
 /// One open stream, counted until it is dropped.
 #[derive(Debug)]
 pub(super) struct Counted {
-    streams: Arc<Streams>,
-    principal: Arc<str>,
+    _taken: Taken,
     gauge: IntGauge,
 }
 
-impl Streams {
+impl Counted {
     /// One stream more of a principal; `None` if it has as many as it may.
-    pub(super) fn enter(
-        self: &Arc<Self>,
+    pub(super) fn new(
+        streams: &Arc<Quota>,
         principal: &Arc<str>,
         most: usize,
         gauge: &IntGauge,
-    ) -> Option<Counted> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = open.entry(Arc::clone(principal)).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
+    ) -> Option<Self> {
+        let taken = streams.take(principal, most)?;
         gauge.inc();
-        Some(Counted { streams: Arc::clone(self), principal: Arc::clone(principal), gauge: gauge.clone() })
+        Some(Self { _taken: taken, gauge: gauge.clone() })
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         self.gauge.dec();
-        let mut open = self.streams.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = open.get_mut(&self.principal) {
-            *count -= 1;
-            if *count == 0 {
-                open.remove(&self.principal);
-            }
-        }
     }
 }

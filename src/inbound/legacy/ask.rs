@@ -109,7 +109,7 @@ async fn answers(
         return Err(NOT_ABLE);
     }
     let gateway = &origin.snapshot.config.gateway;
-    let Some(_place) = origin.door.sessions.waiting.enter(&origin.principal.id, gateway.max_parked) else {
+    let Some(_place) = origin.door.sessions.waiting.take(&origin.principal.id, gateway.max_parked) else {
         origin.door.metrics.limited("max_parked");
         return Err(TOO_MANY);
     };

@@ -19,7 +19,6 @@ mod stream;
 mod table;
 mod tail;
 mod ticket;
-mod waiting;
 
 pub(super) use batch::is_batch;
 pub use table::Sessions;

@@ -12,10 +12,9 @@ use tokio::time::{Instant, sleep};
 use super::session::Session;
 use super::stream::Replay;
 use super::ticket::Ticket;
-use super::waiting::Waiting;
 use crate::auth::Principal;
 use crate::config::Gateway as GatewayConfig;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Quota};
 use crate::protocol::version::Revision;
 use crate::seal::Sealer;
 use crate::tasks::Tasks;
@@ -41,7 +40,7 @@ pub struct Sessions {
     life: Duration,
     replay: Arc<Replay>,
     /// Calls that wait for their clients.
-    pub(super) waiting: Waiting,
+    pub(super) waiting: Arc<Quota>,
     gauge: IntGauge,
     gateway: Arc<Gateway>,
 }
@@ -62,7 +61,7 @@ impl Sessions {
             idle: config.session_idle,
             life: config.session_max_age,
             replay: Arc::new(Replay::new(MOST_REPLAY)),
-            waiting: Waiting::default(),
+            waiting: Arc::default(),
             gauge: gateway.metrics.sessions().clone(),
             gateway: Arc::clone(gateway),
         });
