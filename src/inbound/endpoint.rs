@@ -13,7 +13,7 @@ use super::respond::{self, empty};
 use super::{Door, Request, Response, Visit, accept, body, legacy, modern, well_known};
 use crate::auth::Principal;
 use crate::config::Secret;
-use crate::gateway::{Endpoint, Snapshot};
+use crate::gateway::{Call, Client, Endpoint, Members, Snapshot, Steps};
 use crate::net::budget::Held;
 use crate::protocol::envelope::{Envelope, Limits, MessageKind};
 use crate::protocol::header as mcp;
@@ -39,6 +39,27 @@ pub(super) struct Visitor {
     /// The number of the HTTP request.
     pub(super) request: u64,
     pub(super) at: Instant,
+}
+
+impl Visitor {
+    /// Its message as a call.
+    pub(super) fn call(self, method: McpMethod, client: Client, envelope: Envelope) -> Call {
+        Call {
+            method,
+            client,
+            members: Members::default(),
+            rights: self.snapshot.rights(&self.endpoint, &self.principal),
+            request: self.request,
+            endpoint: self.endpoint,
+            snapshot: self.snapshot,
+            headers: self.headers,
+            principal: self.principal,
+            token: self.token,
+            arrived: self.at,
+            envelope,
+            steps: Steps::default(),
+        }
+    }
 }
 
 /// An endpoint, or a document about endpoints.

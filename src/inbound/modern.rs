@@ -5,7 +5,7 @@ use http::HeaderMap;
 use super::endpoint::{Arrival, refuse};
 use super::error::Refusal;
 use super::{Door, Response};
-use crate::gateway::{Call, Client, Members, Steps};
+use crate::gateway::{Call, Client};
 use crate::protocol::envelope::Envelope;
 use crate::protocol::header;
 use crate::protocol::meta::{Meta, level_rank};
@@ -19,21 +19,7 @@ pub(super) fn call(door: &Door, arrival: Arrival) -> Result<Call, Box<Response>>
     match checked {
         Ok((method, client)) => {
             let Arrival { envelope, visitor } = arrival;
-            Ok(Call {
-                method,
-                client,
-                members: Members::default(),
-                rights: visitor.snapshot.rights(&visitor.endpoint, &visitor.principal),
-                request: visitor.request,
-                endpoint: visitor.endpoint,
-                snapshot: visitor.snapshot,
-                headers: visitor.headers,
-                principal: visitor.principal,
-                token: visitor.token,
-                arrived: visitor.at,
-                envelope,
-                steps: Steps::default(),
-            })
+            Ok(visitor.call(method, client, envelope))
         }
         Err(refusal) => Err(Box::new(refuse(door, &arrival, &refusal))),
     }

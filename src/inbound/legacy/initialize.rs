@@ -7,7 +7,7 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::answer::Final;
 use super::declared::Declared;
-use crate::gateway::{Call, Client, Members, Outlet, Steps};
+use crate::gateway::{Call, Client, Outlet};
 use crate::inbound::accept::Accepts;
 use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::error::Refusal;
@@ -91,29 +91,16 @@ fn requested(envelope: &Envelope) -> Option<Revision> {
 }
 
 fn call(visitor: Visitor, envelope: Envelope, revision: Revision, capabilities: String) -> Call {
-    Call {
-        steps: Steps::default(),
-        method: Method::Initialize,
-        members: Members::default(),
-        client: Client {
-            era: Era::Legacy,
-            revision,
-            session: None,
-            capabilities,
-            log_level: None,
-            hears: None,
-            progress_token: None,
-        },
-        rights: visitor.snapshot.rights(&visitor.endpoint, &visitor.principal),
-        request: visitor.request,
-        endpoint: visitor.endpoint,
-        snapshot: visitor.snapshot,
-        headers: visitor.headers,
-        principal: visitor.principal,
-        token: visitor.token,
-        arrived: visitor.at,
-        envelope,
-    }
+    let client = Client {
+        era: Era::Legacy,
+        revision,
+        session: None,
+        capabilities,
+        log_level: None,
+        hears: None,
+        progress_token: None,
+    };
+    visitor.call(Method::Initialize, client, envelope)
 }
 
 /// `InitializeResult` out of what `server/discover` says: one catalogue for both eras.
