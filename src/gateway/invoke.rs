@@ -195,7 +195,6 @@ impl Gateway {
             name: None,
             param_headers: Vec::new(),
             forwarded: forwarded(call, bound.server),
-            // Whose it is, its conversation says.
             context: Some(Arc::new(context(call, bound.server))),
         })
     }

@@ -49,8 +49,8 @@ use server::Shared;
 
 /// Streams of one server at once: as many as it can have contexts, and then some.
 const MOST_STREAMS: usize = 20_000;
-/// Connections to a server that shows each caller his own, beyond those of calls.
-const OWN_STREAMS: usize = 4096;
+/// Connections to a server that shows each caller his own lists, beyond those of calls: many may be walked at once.
+const OWN_LISTS: usize = 4096;
 
 /// Every configured server, in file order.
 #[derive(Debug)]
@@ -127,9 +127,9 @@ impl Servers {
                     ca_file: ca_file.clone(),
                     also_ca_file: None,
                     idle_timeout: Duration::from_secs(60),
-                    // Beyond the permits: lists, cancels and the modern revision's streams, of which each caller may have two.
+                    // Beyond the permits: lists and cancels.
                     max_connections: server.max_concurrency
-                        + if server.credentials.is_per_user() { OWN_STREAMS } else { 16 },
+                        + if server.credentials.is_per_user() { OWN_LISTS } else { 16 },
                     h2_ping: Duration::from_secs(10),
                 };
                 let client = |options| {
