@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
-use crate::support::client::Reply;
+use crate::support::client::ok;
 use crate::support::eventually;
 use crate::support::exchange::{Answer, Seen};
 use crate::support::feed::{Feed, names};
@@ -27,10 +27,6 @@ fn initialized(seen: &Seen, version: &str) -> Answer {
 async fn one(server: &Server, more: &str) -> Gateway {
     // One session for all: what is said of it holds for each.
     Setup::new().http("l", &server.url(), &format!("session_scope = \"shared\"\n{more}")).start().await
-}
-
-fn ok(reply: &Reply) -> bool {
-    reply.verdict() == (200, Some(0)) && reply.result()["isError"] != true
 }
 
 /// Covers: G-40, G-41, F-006: the handshake, and what every later request bears.

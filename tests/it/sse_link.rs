@@ -3,27 +3,14 @@
 
 use serde_json::json;
 
-use crate::support::client::Reply;
+use crate::support::client::ok;
 use crate::support::exchange::{Answer, Seen};
 use crate::support::feed::{Stream, names};
-use crate::support::gateway::{Gateway, Setup};
+use crate::support::gateway::Setup;
 use crate::support::request::call;
 use crate::support::server::{Offer, Server};
-use crate::support::sse_server::{SseServer, names as endpoint};
+use crate::support::sse_server::{PINNED, SseServer, names as endpoint, pinned};
 use crate::support::{eventually, json as text};
-
-/// One stream for everything, so that streams can be counted.
-const PINNED: &str = "protocol = \"sse\"\nsession_scope = \"shared\"";
-
-fn ok(reply: &Reply) -> bool {
-    reply.verdict() == (200, Some(0)) && reply.result()["isError"] != true
-}
-
-async fn pinned(server: &SseServer, more: &str) -> Gateway {
-    let gateway = Setup::new().http("s", &server.url(), &format!("{PINNED}\n{more}")).start().await;
-    assert_eq!(names(&mut gateway.connect().await, "tools/list").await, ["s_t"]);
-    gateway
-}
 
 /// The request lines' beginnings of what a server saw.
 fn lines(seen: &[Seen]) -> Vec<String> {

@@ -3,26 +3,12 @@
 use std::time::Duration;
 
 use crate::support::cast::{by, caller};
-use crate::support::client::Reply;
-use crate::support::feed::names;
-use crate::support::gateway::{Gateway, Setup};
+use crate::support::client::ok;
+use crate::support::gateway::Setup;
 use crate::support::inside::{Inside, later};
 use crate::support::request::call;
-use crate::support::sse_server::{SseServer, session};
+use crate::support::sse_server::{PINNED, SseServer, pinned, session};
 use crate::support::{eventually, within};
-
-/// One stream for everything, so that streams can be counted.
-const PINNED: &str = "protocol = \"sse\"\nsession_scope = \"shared\"";
-
-fn ok(reply: &Reply) -> bool {
-    reply.verdict() == (200, Some(0)) && reply.result()["isError"] != true
-}
-
-async fn pinned(server: &SseServer, more: &str) -> Gateway {
-    let gateway = Setup::new().http("s", &server.url(), &format!("{PINNED}\n{more}")).start().await;
-    assert_eq!(names(&mut gateway.connect().await, "tools/list").await, ["s_t"]);
-    gateway
-}
 
 /// Covers: G-72, F-080: when the stream drops, what runs fails at once as unavailable and is not repeated; the next
 /// use opens a stream and shakes hands anew.

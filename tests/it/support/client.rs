@@ -246,3 +246,8 @@ impl Reply {
         (self.status(), code)
     }
 }
+
+/// Whether a call brought a result that is no error.
+pub(crate) fn ok(reply: &Reply) -> bool {
+    reply.verdict() == (200, Some(0)) && reply.result()["isError"] != true
+}

@@ -6,11 +6,23 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc;
 
 use super::exchange::{Answer, Exchange, Seen};
+use super::feed;
+use super::gateway::{Gateway, Setup};
 use super::server::{Offer, Server, tool};
 use super::{eventually, within};
 
 type Endpoint = Arc<dyn Fn(usize) -> Vec<u8> + Send + Sync>;
 type Answered = Arc<dyn Fn(&Seen) -> Option<String> + Send + Sync>;
+
+/// One stream for everything, so that streams can be counted.
+pub(crate) const PINNED: &str = "protocol = \"sse\"\nsession_scope = \"shared\"";
+
+/// A gateway before this server, whose one tool it has listed.
+pub(crate) async fn pinned(server: &SseServer, more: &str) -> Gateway {
+    let gateway = Setup::new().http("s", &server.url(), &format!("{PINNED}\n{more}")).start().await;
+    assert_eq!(feed::names(&mut gateway.connect().await, "tools/list").await, ["s_t"]);
+    gateway
+}
 
 /// A server at `/sse` whose streams are numbered from 1. It ends with the value.
 #[derive(Debug)]
