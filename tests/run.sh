@@ -124,7 +124,8 @@ alive() {
 # Adds up what a stage reports as `N passed` and `N failed`; a stage that reports nothing is one test.
 count() {
   local ok bad lines
-  lines=$(grep -E '^ *(Summary|test result:|[0-9]+ passed, [0-9]+ failed$)' "$CACHE/logs/$1.log")
+  # nextest's own sum counts a test once; what it shows of a first try does not count beside it.
+  lines=$(grep -E '^ *Summary' "$CACHE/logs/$1.log" || grep -E '^ *(test result:|[0-9]+ passed, [0-9]+ failed$)' "$CACHE/logs/$1.log")
   ok=$(grep -oE '[0-9]+ passed' <<<"$lines" | awk '{ n += $1 } END { print n + 0 }')
   bad=$(grep -oE '[0-9]+ (failed|timed out)' <<<"$lines" | awk '{ n += $1 } END { print n + 0 }')
   case $2 in
