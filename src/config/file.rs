@@ -82,12 +82,13 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     let mut servers: Vec<Server> =
         all.servers.into_iter().filter(|entry| entry.enabled).filter_map(|entry| entry.server).collect();
     let grants = all.grants.into_iter().filter_map(|entry| entry.grant).collect();
+    let limits = all.limits.into_iter().flatten().collect();
     let auth = all.auth.map(|(auth, _)| auth);
     if auth.as_ref().is_some_and(|auth| auth.allow_insecure_http) {
         servers.iter_mut().for_each(|server| server.credentials.unguard());
     }
     let tls = all.tls.and_then(|(tls, _)| tls);
-    Ok(Config { gateway, endpoints, servers, auth, grants, audit, contract, telemetry, tls })
+    Ok(Config { gateway, endpoints, servers, auth, grants, limits, audit, contract, telemetry, tls })
 }
 
 /// A table as it stands in one of the files, or as if the first one had it without any key.
@@ -176,6 +177,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     all.endpoints.extend(more.endpoints);
     all.servers.extend(more.servers);
     all.grants.extend(more.grants);
+    all.limits.extend(more.limits);
 }
 
 fn once<T>(reading: &Reading<'_>, slot: &mut Option<(T, Place)>, more: Option<(T, Place)>) {

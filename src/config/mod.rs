@@ -21,6 +21,7 @@ mod gateway;
 pub mod globs;
 pub mod grant;
 mod include;
+pub mod limit;
 mod packages;
 mod problem;
 mod read;
@@ -42,6 +43,7 @@ pub use endpoint::{Discovery, Endpoint};
 pub use gateway::Gateway;
 pub use globs::{Filter, Globs};
 pub use grant::Grant;
+pub use limit::Limit;
 pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
@@ -60,6 +62,8 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// `[[grant]]`, in file order; without any everybody who gets in may use everything.
     pub grants: Vec<Grant>,
+    /// `[[limit]]`, in file order.
+    pub limits: Vec<Limit>,
     /// `[audit]`
     pub audit: Audit,
     /// `[contract]`

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::limits::Limited;
 use crate::outbound::{Failure, OutboundError};
 use crate::protocol::code;
 use crate::protocol::items::json_string;
 use crate::protocol::message::RpcError;
+use crate::protocol::meta::RETRY_AFTER;
 use crate::protocol::object::ObjectError;
 use crate::telemetry::Outcome;
 
@@ -45,6 +47,9 @@ pub enum GatewayError {
     /// A tool's server changed what was approved, and this call cannot be: why, and what to do.
     #[error("{0}")]
     Held(String, Outcome),
+    /// A `[[limit]]` is reached; for tool calls there is a result that says it.
+    #[error("{}", .0.said)]
+    Limited(Box<Limited>),
     /// The caller lacks scopes; all that this needs.
     #[error("this needs the scopes: {}", .0.join(" "))]
     Scope(Vec<String>),
@@ -69,9 +74,12 @@ impl GatewayError {
             Self::Capability(_) => code::MISSING_CAPABILITY,
             Self::Relayed(error) => error.code,
             // We have no codes of our own (M-40); the status says more.
-            Self::Server(_) | Self::Parked(..) | Self::Scope(_) | Self::Internal(_) | Self::Held(..) => {
-                code::INTERNAL_ERROR
-            }
+            Self::Server(_)
+            | Self::Parked(..)
+            | Self::Scope(_)
+            | Self::Internal(_)
+            | Self::Held(..)
+            | Self::Limited(_) => code::INTERNAL_ERROR,
         }
     }
 
@@ -84,6 +92,7 @@ impl GatewayError {
                 let all: Vec<String> = scopes.iter().map(|scope| json_string(scope)).collect();
                 Some(format!("{{\"dev.gatehouse/scopes\":[{}]}}", all.join(",")))
             }
+            Self::Limited(limited) => Some(format!("{{\"{RETRY_AFTER}\":{}}}", limited.millis())),
             _ => None,
         }
     }
@@ -98,6 +107,7 @@ impl GatewayError {
             Self::Parked(_, NotParked::Lost) => Outcome::Unavailable,
             Self::Held(_, outcome) => *outcome,
             Self::Scope(_) => Outcome::Denied,
+            Self::Limited(_) => Outcome::Limited,
             Self::Internal(_) => Outcome::Internal,
             _ => Outcome::BadRequest,
         }

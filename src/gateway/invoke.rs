@@ -9,6 +9,7 @@ use super::confirm::Gate;
 use super::discovery;
 use super::record::Record;
 use super::relay;
+use super::results;
 use super::state::Bound;
 use super::view::Route;
 use super::{Call, Gateway, GatewayError, Outlet};
@@ -63,6 +64,10 @@ impl Gateway {
             Err(error) if kind == Kind::Tools && error.is_for_the_model() => {
                 record.outcome(error.outcome());
                 Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
+            }
+            Err(GatewayError::Limited(mut limited)) if kind == Kind::Tools => {
+                limited.result = Some(results::limited(&limited, &call.snapshot.server_info));
+                Err(GatewayError::Limited(limited))
             }
             Err(GatewayError::Held(why, outcome)) if kind == Kind::Tools => {
                 record.outcome(outcome);
@@ -139,6 +144,7 @@ impl Gateway {
             Gate::Confirmed(call) => return Box::pin(self.attempt(&call, route, outlet, record)).await,
             Gate::Closed(answer) => return Ok(answer),
         }
+        let kind = invoked(call);
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {
@@ -157,6 +163,8 @@ impl Gateway {
             timeout: route.item().timeout,
             keep: None,
         };
+        let tool = Some(&route.native_json).filter(|_| kind == Kind::Tools);
+        self.count(call, &errand, tool, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 
@@ -243,6 +251,7 @@ impl Gateway {
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
         let errand = Errand { server, native: &native, request, timeout: None, keep: None };
+        self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 }

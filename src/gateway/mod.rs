@@ -19,6 +19,7 @@ mod discovery;
 pub mod error;
 mod invoke;
 mod leaves;
+pub mod limits;
 mod links;
 mod list;
 mod listen;
@@ -41,6 +42,7 @@ mod tasks;
 pub mod view;
 
 pub use error::GatewayError;
+pub use limits::Limits;
 pub use quota::Quota;
 pub use snapshot::{Endpoint, Snapshot};
 
@@ -189,6 +191,7 @@ pub struct Gateway {
     audit: Option<Audit>,
     streams: Arc<Quota>,
     links: links::Links,
+    counting: limits::Counting,
     parked: Arc<parked::Parked>,
     drain: CancellationToken,
 }
@@ -212,6 +215,7 @@ impl Gateway {
             audit: None,
             streams: Arc::default(),
             links: links::Links::default(),
+            counting: limits::Counting::default(),
             parked,
             drain: CancellationToken::new(),
         }
@@ -236,8 +240,9 @@ impl Gateway {
         self.current.load_full()
     }
 
-    /// Serves `snapshot` from now on.
-    pub fn swap(&self, snapshot: Snapshot) {
+    /// Serves `snapshot` from now on. What was counted for limits that stay is counted on.
+    pub fn swap(&self, mut snapshot: Snapshot) {
+        snapshot.limits = Limits::new(&snapshot.config.limits, &self.current.load().limits);
         self.current.store(Arc::new(snapshot));
     }
 

@@ -95,6 +95,7 @@ impl Gateway {
         request.name = Request::name_value(uri);
         let keep = keep.then_some((&**shelf, epoch));
         let errand = Errand { server, native: uri, request, timeout: None, keep };
+        self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 

@@ -92,6 +92,7 @@ impl Gateway {
         request.retry.answers_at = None;
         request.name = Request::name_value(&id.native);
         let errand = Errand { server, native: &id.native, request, timeout: None, keep: None };
+        self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 

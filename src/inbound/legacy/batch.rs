@@ -111,5 +111,5 @@ fn together(all: Vec<Parts>) -> Final {
         message.extend(one);
     }
     message.push(Bytes::from_static(b"]"));
-    Final { status: StatusCode::OK, message, challenge: None }
+    Final { status: StatusCode::OK, message, challenge: None, retry_after: None }
 }

@@ -224,8 +224,13 @@ async fn use_item(
 ) -> Result<Final, Refusal> {
     let envelope = plain(origin, envelope)?;
     let Some(id) = envelope.id().cloned() else { return Err(Refusal::invalid("a request needs an id")) };
+    let mut retry_after = None;
     let result = match ask::to_the_end(origin, method, envelope, events).await? {
         Ok(result) => result,
+        Err(ask::Failed::Gateway(GatewayError::Limited(ref limited))) if let Some(result) = &limited.result => {
+            retry_after = Some(limited.seconds());
+            result.to_bytes()
+        }
         Err(ask::Failed::Gateway(error)) => return Ok(origin.failure(method, &id, &error)),
         Err(ask::Failed::GivenUp(sentence)) if method == Method::ToolsCall => {
             return Ok(Final::result(&id, super::answer::tool_error(sentence)));
@@ -235,7 +240,7 @@ async fn use_item(
         }
     };
     Ok(match shape::result(method, &result, origin.session.revision) {
-        Ok(result) => Final::result(&id, result),
+        Ok(result) => Final { retry_after, ..Final::result(&id, result) },
         Err(_) => origin.failure(method, &id, &GatewayError::Internal("the server's result is malformed")),
     })
 }
