@@ -227,7 +227,9 @@ async fn use_item(
     let mut retry_after = None;
     let result = match ask::to_the_end(origin, method, envelope, events).await? {
         Ok(result) => result,
-        Err(ask::Failed::Gateway(GatewayError::Limited(ref limited))) if let Some(result) = &limited.result => {
+        Err(ask::Failed::Gateway(GatewayError::Limited(ref limited)))
+            if let Some(result) = &limited.result =>
+        {
             retry_after = Some(limited.seconds());
             result.to_bytes()
         }
