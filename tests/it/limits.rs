@@ -247,10 +247,12 @@ async fn tasks_are_polled_beside_the_limits_of_their_tool() {
     gateway.stop().await;
 }
 
-/// The promise: 60/min with burst 1 holds to ±2 % over five minutes of the gateway's clock at 50 times the load; what
-/// another caller waits beside it is printed.
+/// The promise, through the whole gateway: 60/min with burst 1 at 50 times the load, for five minutes of its clock. Never
+/// more than that, and who asks a second after the last call that passed passes: so what is lost of the rate is only the
+/// time until the next attempt. What another caller waits beside it is printed.
 #[tokio::test]
 async fn a_rate_holds_through_the_whole_gateway() {
+    const SECOND: Duration = Duration::from_secs(1);
     let server = server().await;
     let callers = caller("greedy", "") + &caller("modest", "");
     let setup = Setup::new().gateway("public_url = \"https://mcp.example.test\"\nallowed_hosts = [\"*\"]");
@@ -258,30 +260,34 @@ async fn a_rate_holds_through_the_whole_gateway() {
     let setup = setup.toml("[auth]").toml(&callers).toml(limit).http("s", &server.url(), "");
     let gateway = Inside::start(setup).await;
     let (mut greedy, mut modest) = (gateway.connect().await, gateway.connect().await);
-    let begin = tokio::time::Instant::now();
-    let mut through = 0_u32;
+    let now = tokio::time::Instant::now;
+    let begin = now();
+    let (mut through, mut last) = (0_u32, None);
     let mut waited = Vec::new();
-    for second in 0..300 {
-        for tenth in 0..10 {
-            for _ in 0..5 {
-                let reply = greedy.send(by("greedy", call("s_t", "{}"))).await;
-                through += u32::from(reply.result()["isError"] != true);
-            }
-            if tenth == 3 && second % 2 == 0 {
-                let began = Instant::now();
-                let reply = modest.send(by("modest", call("s_t", "{}"))).await;
-                waited.push(began.elapsed());
-                passed(&reply);
-            }
-            let next = begin + Duration::from_millis(1000 * second + 100 * (tenth + 1));
-            later(next.saturating_duration_since(tokio::time::Instant::now())).await;
+    for turn in 0..300 * 50_u32 {
+        let asked = now();
+        let reply = greedy.send(by("greedy", call("s_t", "{}"))).await;
+        if reply.result()["isError"] == true {
+            assert!(last.is_some_and(|last| asked < last + SECOND), "turn {turn}: {reply:?}");
+        } else {
+            through += 1;
+            last = Some(now());
         }
+        // Every other second, so that it keeps to the limit whatever these calls take.
+        if turn % 100 == 7 {
+            let began = Instant::now();
+            let reply = modest.send(by("modest", call("s_t", "{}"))).await;
+            waited.push(began.elapsed());
+            passed(&reply);
+        }
+        let next = begin + Duration::from_millis(20) * (turn + 1);
+        later(next.saturating_duration_since(now())).await;
     }
     let due = begin.elapsed().as_secs_f64();
     waited.sort_unstable();
-    measured("of 60/min in five minutes at 50 times the load", (through, due));
+    measured("calls that passed at 60/min, asked at 50 times that for so many seconds", (through, due));
     measured("what another caller waits beside it, p50 and p99", (waited[75], waited[148]));
-    assert!((f64::from(through) - due).abs() <= due * 0.02, "{through} in {due} s");
+    assert!(f64::from(through) <= due * 1.02, "{through} in {due} s");
     let limited = gateway.metric("gatehouse_limited_total{limit=\"60/min per subject\"}").await;
     assert_eq!(limited, f64::from(15_000 - through));
     gateway.stop().await;
