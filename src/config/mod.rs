@@ -111,6 +111,8 @@ pub struct Server {
     pub list_max_bytes: usize,
     /// `max_result` in bytes.
     pub max_result: usize,
+    /// `truncate`: results of tools beyond `max_result` are cut, not refused.
+    pub truncate: bool,
     /// `processes`: children of one context; 1 for servers with a URL.
     pub processes: usize,
     /// `max_concurrency`: calls at once, with `processes` in each of them.
@@ -157,11 +159,19 @@ impl Server {
         matches!(self.target, Target::Stdio(_))
     }
 
+    /// The longest message of it that is read: what is cut has to be read to its end, and then there is a bound too.
+    pub const fn most_read(&self) -> usize {
+        if self.truncate { self.max_result.saturating_mul(LONGER) } else { self.max_result }
+    }
+
     /// Calls at once in all.
     pub const fn permits(&self) -> usize {
         self.max_concurrency.saturating_mul(self.processes)
     }
 }
+
+/// How much longer than `max_result` a result may be to be cut; beyond, it is refused.
+const LONGER: usize = 16;
 
 /// Where a server is.
 #[derive(Clone, PartialEq)]

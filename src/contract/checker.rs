@@ -28,8 +28,13 @@ impl Checker {
         let validator = self.0.as_ref()?;
         let value: Value = match arguments {
             None | Some("null") => Value::Object(serde_json::Map::new()),
-            // What is no JSON was refused at the door.
-            Some(text) => serde_json::from_str(text).ok()?,
+            Some(text) => match serde_json::from_str(text) {
+                Ok(value) => value,
+                // What is no JSON was refused at the door. These no schema can be held against, so they do not pass.
+                Err(_) => {
+                    return Some("the arguments hold a number too large, or text that is not Unicode".to_owned());
+                }
+            },
         };
         let error = validator.iter_errors(&value).next()?;
         let at = error.instance_path().to_string();

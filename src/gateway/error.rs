@@ -155,9 +155,19 @@ const fn failure_outcome(failure: &Failure) -> Outcome {
         | Failure::Credentials(_)
         | Failure::NoToken(_) => Outcome::Unavailable,
         Failure::Timeout(_) => Outcome::Timeout,
-        Failure::TooLarge(_) | Failure::Overflow => Outcome::TooLarge,
+        Failure::TooLarge(_) | Failure::Overflow(_) => Outcome::TooLarge,
         Failure::Buffered | Failure::Busy => Outcome::Limited,
         Failure::Malformed(_) | Failure::HeaderMismatch | Failure::Version => Outcome::Internal,
+    }
+}
+
+/// A number of bytes as people say it.
+fn size(bytes: usize) -> String {
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) if bytes % unit == 0 => format!("{} {name}", bytes / unit),
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} B"),
     }
 }
 
@@ -182,11 +192,9 @@ fn sentence(error: &OutboundError) -> String {
             "The server \"{server}\" did not answer within {} s (timeout).{effects}",
             limit.as_secs_f64()
         ),
-        Failure::TooLarge(limit) => format!(
-            "The result of the server \"{server}\" exceeds {limit} bytes. Ask for less: narrow the query, filter or page."
-        ),
-        Failure::Overflow => format!(
-            "The result of the server \"{server}\" is too large. Ask for less: narrow the query, filter or page."
+        Failure::TooLarge(limit) | Failure::Overflow(limit) => format!(
+            "The result of the server \"{server}\" is too large: it exceeds {} ({limit} bytes). Ask for less: narrow the query, filter or page.",
+            size(*limit)
         ),
         Failure::Buffered => {
             format!("The gateway holds too much data to take the answer of \"{server}\". Try again shortly.")

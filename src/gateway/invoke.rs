@@ -33,6 +33,8 @@ pub(super) struct Errand<'a> {
     pub(super) timeout: Option<Duration>,
     /// Where a read is kept, and the epoch it began in.
     pub(super) keep: Option<(&'a Shelf, u64)>,
+    /// Whether its result has structured content by the tool's own word (`outputSchema`); known where results are cut.
+    pub(super) promises: bool,
 }
 
 impl Gateway {
@@ -162,6 +164,7 @@ impl Gateway {
             request,
             timeout: route.item().timeout,
             keep: None,
+            promises: route.shelf.server.config.truncate && promises(&route.item().json),
         };
         let tool = Some(&route.native_json).filter(|_| kind == Kind::Tools);
         self.count(call, &errand, tool, record).await?;
@@ -250,7 +253,7 @@ impl Gateway {
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand { server, native: &native, request, timeout: None, keep: None };
+        let errand = Errand { server, native: &native, request, timeout: None, keep: None, promises: false };
         self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
@@ -259,6 +262,13 @@ impl Gateway {
 /// What a call or a get names.
 fn invoked(call: &Call) -> Kind {
     if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts }
+}
+
+/// Whether a tool's definition says what its structured content is.
+fn promises(definition: &[u8]) -> bool {
+    let text = std::str::from_utf8(definition).unwrap_or_default();
+    let tool = Object::parse(text, Span::new(0, text.len()));
+    tool.is_ok_and(|tool| !matches!(tool.get(text, "outputSchema"), Ok(None)))
 }
 
 /// Whether a call of a tool that is held back can be made as it was approved.

@@ -13,6 +13,7 @@ mod along;
 pub mod books;
 mod confirm;
 mod converse;
+mod cut;
 mod digest;
 mod discover;
 mod discovery;
@@ -43,6 +44,7 @@ pub mod view;
 
 pub use error::GatewayError;
 pub use limits::Limits;
+pub use listen::Counted;
 pub use quota::Quota;
 pub use snapshot::{Endpoint, Snapshot};
 

@@ -208,11 +208,8 @@ fn finished(
             last_word(&error, id)
         }
     };
-    let mut response = if as_event {
-        stream(StatusCode::OK, framed(message).into())
-    } else {
-        json(StatusCode::OK, message)
-    };
+    let mut response =
+        if as_event { stream(StatusCode::OK, framed(message).into()) } else { json(StatusCode::OK, message) };
     if let Some(seconds) = retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

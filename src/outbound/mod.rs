@@ -144,13 +144,13 @@ impl Servers {
                 let towards = Towards { server: &name, url, ca_file: ca_file.as_deref() };
                 let credential = Credential::new(&towards, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
-                let link = HttpLink::new(clients, url, credential, budget, server.max_result);
+                let link = HttpLink::new(clients, url, credential, budget, server.most_read());
                 Origin::Http(Arc::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {
                     state_dir: config.gateway.state_dir.clone(),
-                    ..StdioOptions::new(server.name.clone(), server.max_result)
+                    ..StdioOptions::new(server.name.clone(), server.most_read())
                 };
                 Origin::Stdio(Box::new(command.clone()), options)
             }

@@ -43,6 +43,7 @@ mod legacy_door_batch;
 mod legacy_door_many;
 mod legacy_door_streams;
 mod legacy_http;
+mod limits;
 mod links;
 mod lists;
 mod many;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use super::super::Globs;
 use super::super::limit::{Limit, Per};
 use super::super::tree::{Node, Table};
 use super::super::units::{RATE_HELP, Rate, rate};
 use super::super::values::{between, choice, each, globs};
-use super::super::Globs;
 
 /// No limit's full burst takes longer to come back: counters stay in range, and nobody waits that long.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -22,12 +22,8 @@ enum Word {
     Tool,
 }
 
-const WORDS: &[(&str, Word)] = &[
-    ("subject", Word::Subject),
-    ("client", Word::Client),
-    ("server", Word::Server),
-    ("tool", Word::Tool),
-];
+const WORDS: &[(&str, Word)] =
+    &[("subject", Word::Subject), ("client", Word::Client), ("server", Word::Server), ("tool", Word::Tool)];
 
 /// Reads one `[[limit]]`.
 pub(super) fn limit(table: &Table<'_>) -> Option<Limit> {

@@ -46,7 +46,10 @@ impl Local {
         let told = AtomicBool::new(false);
         let removed = move |_: Arc<Key>, _: Arc<Gcra>, cause| {
             if cause == RemovalCause::Size && !told.swap(true, Ordering::Relaxed) {
-                tracing::warn!(most, "a limit counts for more callers or tools than it has room for; those quiet for longest start anew");
+                tracing::warn!(
+                    most,
+                    "a limit counts for more callers or tools than it has room for; those quiet for longest start anew"
+                );
             }
         };
         let counts = Cache::builder()
@@ -69,6 +72,13 @@ impl Local {
             }
         };
         count.check().map_err(|not| Wait(not.wait_time_from(self.clock.now())))
+    }
+
+    /// Keys that are counted now.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> u64 {
+        self.counts.run_pending_tasks();
+        self.counts.entry_count()
     }
 }
 

@@ -39,12 +39,22 @@ pub(super) struct Final {
 impl Final {
     /// A result.
     pub(super) fn result(id: &Id, result: impl Into<Parts>) -> Self {
-        Self { status: StatusCode::OK, message: message::result(id, result), challenge: None, retry_after: None }
+        Self {
+            status: StatusCode::OK,
+            message: message::result(id, result),
+            challenge: None,
+            retry_after: None,
+        }
     }
 
     /// A refusal, with its own status.
     pub(super) fn refusal(id: &Id, refusal: &Refusal) -> Self {
-        Self { status: refusal.status, message: refusal.message(Some(id)), challenge: None, retry_after: refusal.retry_after }
+        Self {
+            status: refusal.status,
+            message: refusal.message(Some(id)),
+            challenge: None,
+            retry_after: refusal.retry_after,
+        }
     }
 
     /// A request that failed, in the words of its era (G-81, R-54).

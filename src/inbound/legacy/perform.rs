@@ -45,7 +45,7 @@ pub(super) struct Origin {
     /// Whether the client reads events.
     pub(super) events: bool,
     /// Memory of the body.
-    _held: Held,
+    held: Arc<Held>,
 }
 
 /// Members of `params` that would be read as what they are not: tasks of 2025-11-25 are not bridged, and only
@@ -72,7 +72,7 @@ impl Origin {
             request: visitor.request,
             at: visitor.at,
             events,
-            _held: held,
+            held: Arc::new(held),
         })
     }
 
@@ -89,8 +89,13 @@ impl Origin {
             request: self.request,
             at: self.at,
             events: true,
-            _held: self.door.budget.hold(),
+            held: Arc::new(self.door.budget.hold()),
         })
+    }
+
+    /// The memory of the body.
+    pub(super) const fn held(&self) -> &Arc<Held> {
+        &self.held
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -227,7 +232,9 @@ async fn use_item(
     let mut retry_after = None;
     let result = match ask::to_the_end(origin, method, envelope, events).await? {
         Ok(result) => result,
-        Err(ask::Failed::Gateway(GatewayError::Limited(ref limited))) if let Some(result) = &limited.result => {
+        Err(ask::Failed::Gateway(GatewayError::Limited(ref limited)))
+            if let Some(result) = &limited.result =>
+        {
             retry_after = Some(limited.seconds());
             result.to_bytes()
         }
