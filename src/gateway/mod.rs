@@ -226,6 +226,11 @@ impl Gateway {
         Self { audit, ..self }
     }
 
+    /// Where every call leaves a line, if anywhere.
+    pub const fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
+    }
+
     /// What seals handles that clients hold.
     pub const fn sealer(&self) -> &Sealer {
         &self.sealer
@@ -236,9 +241,10 @@ impl Gateway {
         self.current.load_full()
     }
 
-    /// Serves `snapshot` from now on.
+    /// Serves `snapshot` from now on. What runs goes on under the one it began with; open streams go over to this one.
     pub fn swap(&self, snapshot: Snapshot) {
         self.current.store(Arc::new(snapshot));
+        self.catalogue.nudge();
     }
 
     /// Ends all streams of changes, with words, over a few seconds.

@@ -11,6 +11,7 @@ use prometheus::{
 use super::clients::ClientCalls;
 use super::declare::{counter, gauge, histogram, register};
 use super::outcome::Outcome;
+use super::reloads::Reloads;
 use crate::protocol::version::Era;
 
 /// The process's metrics; one instance, handed down.
@@ -42,6 +43,7 @@ pub struct Metrics {
     server_noise: IntCounterVec,
     clashes: IntGaugeVec,
     contract_changes: IntCounterVec,
+    reloads: Reloads,
     panics: IntCounter,
     tasks: IntGauge,
     connections: IntGauge,
@@ -183,6 +185,7 @@ impl Metrics {
                 "Definitions of a server that differ from the approved ones, by what that means",
                 &["server", "class"],
             )?,
+            reloads: Reloads::new(&r)?,
             panics: register(
                 &r,
                 IntCounter::new("gatehouse_panics_total", "Panics caught in calls and tasks")?,
@@ -320,6 +323,11 @@ impl Metrics {
     pub fn violations(&self, server: &str, kind: &str, total: u64) {
         let counter = self.server_noise.with_label_values(&[server, kind]);
         counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    /// Readings of the configuration.
+    pub const fn reloads(&self) -> &Reloads {
+        &self.reloads
     }
 
     /// A definition that differs from the approved one.
