@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use url::Url;
@@ -17,6 +17,7 @@ pub mod credentials;
 pub mod endpoint;
 mod expand;
 mod file;
+pub mod files;
 mod gateway;
 pub mod globs;
 pub mod grant;
@@ -34,12 +35,14 @@ mod tree;
 mod units;
 mod values;
 mod warnings;
+pub mod watch;
 
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use contract::{Contract, Guarding};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use endpoint::{Discovery, Endpoint};
+pub use files::Files;
 pub use gateway::Gateway;
 pub use globs::{Filter, Globs};
 pub use grant::Grant;
@@ -48,6 +51,7 @@ pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
 pub use warnings::Warning;
+pub use watch::Watch;
 
 /// Everything the operator wrote, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
@@ -162,6 +166,14 @@ impl Server {
     /// The longest message of it that is read: what is cut has to be read to its end, and then there is a bound too.
     pub const fn most_read(&self) -> usize {
         if self.truncate { self.max_result.saturating_mul(LONGER) } else { self.max_result }
+    }
+
+    /// Files that its link is made of. They are read when it is made: another content asks for another link.
+    pub fn materials(&self) -> Vec<&Path> {
+        match &self.target {
+            Target::Http { ca_file, .. } => ca_file.iter().map(PathBuf::as_path).collect(),
+            Target::Stdio(_) => Vec::new(),
+        }
     }
 
     /// Calls at once in all.

@@ -8,6 +8,7 @@ use prometheus::{
 
 use super::clients::ClientCalls;
 use super::metrics::Metrics;
+use super::reloads::Reloads;
 
 /// 1 ms to 300 s.
 const CALL_SECONDS: [f64; 16] =
@@ -150,19 +151,7 @@ impl Metrics {
                 "Whether a server is kept from requests: 0 closed, 1 half-open, 2 open",
                 &["server"],
             )?,
-            reloads: counter(
-                &r,
-                "gatehouse_config_reloads_total",
-                "Reloads of the configuration by result",
-                &["result"],
-            )?,
-            reloaded: register(
-                &r,
-                IntGauge::new(
-                    "gatehouse_config_last_reload_timestamp_seconds",
-                    "When the configuration in use was taken up",
-                )?,
-            )?,
+            reloads: Reloads::new(&r)?,
             deprecated: counter(
                 &r,
                 "gatehouse_deprecated_use_total",

@@ -9,6 +9,7 @@ use prometheus::{
 
 use super::clients::ClientCalls;
 use super::outcome::Outcome;
+use super::reloads::Reloads;
 use crate::protocol::version::Era;
 
 /// The process's metrics; one instance, handed down.
@@ -41,8 +42,7 @@ pub struct Metrics {
     pub(super) clashes: IntGaugeVec,
     pub(super) contract_changes: IntCounterVec,
     pub(super) breaker: IntGaugeVec,
-    pub(super) reloads: IntCounterVec,
-    pub(super) reloaded: IntGauge,
+    pub(super) reloads: Reloads,
     pub(super) deprecated: IntCounterVec,
     pub(super) spans_dropped: IntCounter,
     pub(super) panics: IntCounter,
@@ -176,6 +176,11 @@ impl Metrics {
         counter.inc_by(total.saturating_sub(counter.get()));
     }
 
+    /// Readings of the configuration.
+    pub const fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
     /// A definition that differs from the approved one.
     pub fn contract_change(&self, server: &str, class: &str) {
         self.contract_changes.with_label_values(&[server, class]).inc();
@@ -184,16 +189,6 @@ impl Metrics {
     /// The breaker gauge of one server: 0 closed, 1 half-open, 2 open.
     pub fn breaker_state(&self, server: &str) -> IntGauge {
         self.breaker.with_label_values(&[server])
-    }
-
-    /// A reload ended; `result` comes from a table of ours.
-    pub fn config_reload(&self, result: &str) {
-        self.reloads.with_label_values(&[result]).inc();
-    }
-
-    /// When the configuration in use was taken up, in seconds since 1970.
-    pub const fn config_taken_up(&self) -> &IntGauge {
-        &self.reloaded
     }
 
     /// A use of something deprecated: an exposed tool of the catalogue, and a path in its arguments or empty.

@@ -6,6 +6,7 @@ mod declare;
 pub mod logs;
 pub mod metrics;
 pub mod outcome;
+pub mod reloads;
 pub mod trace;
 
 pub use metrics::Metrics;
