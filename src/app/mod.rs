@@ -11,6 +11,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
 use crate::catalogue::shelf::Rules;
@@ -92,6 +93,7 @@ impl App {
             stats: Arc::clone(&stats),
             budget,
             tasks: tasks.clone(),
+            status: Board::new(admin.ip().is_loopback()),
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
         let identity = identity(&config)?;
@@ -104,7 +106,9 @@ impl App {
             "listener",
             net::serve(public, service, options(stats, identity), tasks.clone(), drain.clone()),
         );
-        let router = admin::router(Arc::new(desk));
+        let desk = Arc::new(desk);
+        tasks.spawn("status", admin::status::keep(Arc::clone(&desk)));
+        let router = admin::router(desk);
         let own = Arc::new(ListenStats::default());
         tasks.spawn(
             "admin listener",

@@ -9,6 +9,7 @@ use url::Url;
 
 use crate::protocol::method::Kind;
 
+pub mod admin;
 pub mod audit;
 pub mod auth;
 mod check;
@@ -34,6 +35,7 @@ mod units;
 mod values;
 mod warnings;
 
+pub use admin::Admin;
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use contract::{Contract, Guarding};
@@ -60,6 +62,8 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// `[[grant]]`, in file order; without any everybody who gets in may use everything.
     pub grants: Vec<Grant>,
+    /// `[admin]`
+    pub admin: Admin,
     /// `[audit]`
     pub audit: Audit,
     /// `[contract]`

@@ -26,6 +26,7 @@ pub mod request;
 mod resume;
 pub mod running;
 pub mod server;
+pub mod standing;
 pub mod wire;
 
 pub use context::{Asks, Context};
@@ -35,6 +36,7 @@ pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
+pub use standing::Standing;
 
 use crate::config::{Config, Server as ServerConfig, Target};
 use crate::net::budget::Budget;

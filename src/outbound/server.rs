@@ -19,6 +19,7 @@ use super::places::{Origin, Places};
 use super::request::Request;
 use super::resume::Resume;
 use super::running::Running;
+use super::standing::LastFailure;
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config;
@@ -71,11 +72,12 @@ pub struct Server {
     pub(super) places: Places,
     ids: Arc<AtomicU64>,
     permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    pub(super) waiting: AtomicUsize,
     pub(super) up: IntGauge,
-    inflight: IntGauge,
+    pub(super) inflight: IntGauge,
     pub(super) restarts: IntCounter,
     no_discover: AtomicBool,
+    pub(super) last_failure: LastFailure,
 }
 
 /// What every server shares with the others.
@@ -108,6 +110,7 @@ impl Server {
             inflight: metrics.inflight(&config.name),
             restarts: metrics.child_restarts(&config.name),
             no_discover: AtomicBool::new(false),
+            last_failure: LastFailure::default(),
             config,
         }
     }
@@ -122,7 +125,9 @@ impl Server {
 
     /// No answer within the limit that came first: that of silence, or `max_timeout`.
     pub(super) fn timed_out(&self, silence: Duration, at_most: bool) -> OutboundError {
-        self.error(Failure::Timeout(if at_most { self.config.max_timeout } else { silence }), true)
+        let failure = Failure::Timeout(if at_most { self.config.max_timeout } else { silence });
+        self.last_failure.note(&failure);
+        self.error(failure, true)
     }
 
     /// Whether the next contact begins with the handshake (G-64).
@@ -220,6 +225,7 @@ impl Server {
                     if !matches!(failure, Failure::NoToken(_)) {
                         self.contact(false);
                     }
+                    self.last_failure.note(&failure);
                     return Err(self.error(failure, sent));
                 }
             };

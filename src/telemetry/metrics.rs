@@ -11,7 +11,10 @@ use prometheus::{
 use super::clients::ClientCalls;
 use super::declare::{counter, gauge, histogram, register};
 use super::outcome::Outcome;
+use super::recent::Recent;
 use crate::protocol::version::Era;
+
+pub mod reading;
 
 /// The process's metrics; one instance, handed down.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub struct Metrics {
     tasks: IntGauge,
     connections: IntGauge,
     buffered: IntGauge,
+    /// What happened lately, for the status page.
+    pub recent: Recent,
 }
 
 /// 1 ms to 300 s.
@@ -190,6 +195,7 @@ impl Metrics {
             tasks: register(&r, IntGauge::new("gatehouse_tasks", "Background tasks running")?)?,
             connections: register(&r, IntGauge::new("gatehouse_connections", "Client connections open")?)?,
             buffered: register(&r, IntGauge::new("gatehouse_buffered_bytes", "Bytes of bodies held")?)?,
+            recent: Recent::default(),
             registry: r,
         };
         let info = gauge(&metrics.registry, "gatehouse_build_info", "Version of this build", &["version"])?;
