@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
 use crate::catalogue::shelf::Rules;
@@ -97,6 +98,7 @@ impl App {
             stats: Arc::clone(&stats),
             budget: budget.clone(),
             tasks: tasks.clone(),
+            status: Board::new(admin.ip().is_loopback()),
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
         let identity = identity(&config)?;

@@ -11,6 +11,7 @@ use tokio::sync::watch as watch_channel;
 use tokio::time::{Instant, timeout};
 
 pub mod bindings;
+mod changed;
 mod execution;
 pub mod fault;
 mod fetch;
@@ -121,6 +122,11 @@ impl Catalogue {
     /// Says that something else changed that lists are made of.
     pub fn nudge(&self) {
         self.hub.send_modify(|version| *version += 1);
+    }
+
+    /// What there is of each server, in file order.
+    pub fn members(&self) -> Arc<Vec<Arc<Member>>> {
+        self.members.load_full()
     }
 
     /// What the gateway itself is shown of each server, in file order.

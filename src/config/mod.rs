@@ -9,6 +9,7 @@ use url::Url;
 
 use crate::protocol::method::Kind;
 
+pub mod admin;
 pub mod audit;
 pub mod auth;
 mod check;
@@ -37,6 +38,7 @@ mod values;
 mod warnings;
 pub mod watch;
 
+pub use admin::Admin;
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
 pub use contract::{Contract, Guarding};
@@ -68,6 +70,8 @@ pub struct Config {
     pub grants: Vec<Grant>,
     /// `[[limit]]`, in file order.
     pub limits: Vec<Limit>,
+    /// `[admin]`
+    pub admin: Admin,
     /// `[audit]`
     pub audit: Audit,
     /// `[contract]`

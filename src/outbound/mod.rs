@@ -27,6 +27,7 @@ mod resume;
 mod retire;
 pub mod running;
 pub mod server;
+pub mod standing;
 pub mod wire;
 
 pub use context::{Asks, Context};
@@ -36,6 +37,7 @@ pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
+pub use standing::Standing;
 
 use crate::config::{Config, Server as ServerConfig, Target};
 use crate::net::budget::Budget;

@@ -8,6 +8,7 @@ use prometheus::{
 
 use super::clients::ClientCalls;
 use super::metrics::Metrics;
+use super::recent::Recent;
 use super::reloads::Reloads;
 
 /// 1 ms to 300 s.
@@ -169,6 +170,7 @@ impl Metrics {
             tasks: register(&r, IntGauge::new("gatehouse_tasks", "Background tasks running")?)?,
             connections: register(&r, IntGauge::new("gatehouse_connections", "Client connections open")?)?,
             buffered: register(&r, IntGauge::new("gatehouse_buffered_bytes", "Bytes of bodies held")?)?,
+            recent: Recent::default(),
             registry: r,
         };
         let info = gauge(&metrics.registry, "gatehouse_build_info", "Version of this build", &["version"])?;
@@ -178,12 +180,12 @@ impl Metrics {
     }
 }
 
-fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, prometheus::Error> {
+pub(super) fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, prometheus::Error> {
     registry.register(Box::new(metric.clone()))?;
     Ok(metric)
 }
 
-fn counter(
+pub(super) fn counter(
     r: &Registry,
     name: &str,
     help: &str,

@@ -10,7 +10,10 @@ use prometheus::{
 use super::clients::ClientCalls;
 use super::outcome::Outcome;
 use super::reloads::Reloads;
+use super::recent::Recent;
 use crate::protocol::version::Era;
+
+pub mod reading;
 
 /// The process's metrics; one instance, handed down.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub struct Metrics {
     pub(super) tasks: IntGauge,
     pub(super) connections: IntGauge,
     pub(super) buffered: IntGauge,
+    /// What happened lately, for the status page.
+    pub recent: Recent,
 }
 
 impl Metrics {

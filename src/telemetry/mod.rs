@@ -6,8 +6,11 @@ mod declare;
 pub mod logs;
 pub mod metrics;
 pub mod outcome;
+mod plain;
+pub mod recent;
 pub mod reloads;
 pub mod trace;
 
 pub use metrics::Metrics;
 pub use outcome::Outcome;
+pub use plain::plain;

@@ -71,6 +71,7 @@ mod rounds;
 mod smoke;
 mod sse_link;
 mod sse_loss;
+mod status;
 mod stdio;
 mod streams;
 mod support;

@@ -4,8 +4,9 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{choice, each, line, path};
-use super::{Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
+use super::{Admin, Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
 
+mod admin;
 mod audit;
 mod auth;
 mod contract;
@@ -16,6 +17,7 @@ mod grant;
 mod limit;
 mod server;
 
+pub(super) use admin::admin;
 pub(super) use audit::audit;
 pub(super) use auth::is_insecure;
 pub(super) use contract::contract;
@@ -30,6 +32,8 @@ pub(super) struct Sections {
     pub(super) gateway: Option<(GatewayEntry, Place)>,
     /// `[auth]` and where it begins.
     pub(super) auth: Option<(Auth, Place)>,
+    /// `[admin]` and where it begins.
+    pub(super) admin: Option<(Admin, Place)>,
     /// `[audit]` and where it begins.
     pub(super) audit: Option<(Audit, Place)>,
     /// `[contract]` and where it begins.
@@ -106,6 +110,7 @@ pub(super) struct ServerEntry {
 pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
     let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
+    let admin = root.get("admin", |node| node.open(|table| (admin(table), table.at().clone())));
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let contract = root.get("contract", |node| node.open(|table| (contract(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
@@ -117,6 +122,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
     Sections {
         gateway,
         auth,
+        admin,
         audit,
         contract,
         telemetry,
