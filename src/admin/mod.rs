@@ -45,8 +45,9 @@ pub struct Desk {
     pub status: status::Board,
 }
 
-/// `/livez`, `/readyz`, `/metrics`, and `/status` for whom it exists.
+/// `/livez`, `/readyz`, `/metrics`, and `/status` for whom it exists; what that shows is sampled from now on.
 pub fn router(desk: Arc<Desk>) -> Router {
+    desk.tasks.spawn("status", status::keep(Arc::clone(&desk)));
     Router::new()
         .route("/livez", get(|| async { text(StatusCode::OK, "ok\n".to_owned()) }))
         .route("/readyz", get(readyz))

@@ -106,9 +106,7 @@ impl App {
             "listener",
             net::serve(public, service, options(stats, identity), tasks.clone(), drain.clone()),
         );
-        let desk = Arc::new(desk);
-        tasks.spawn("status", admin::status::keep(Arc::clone(&desk)));
-        let router = admin::router(desk);
+        let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
         tasks.spawn(
             "admin listener",

@@ -10,17 +10,12 @@ use crate::protocol::method::Kind;
 use crate::telemetry::recent::Change;
 
 impl Shelf {
-    /// Tells of a list that is another one than before, or is known for the first time.
+    /// Tells of a list that is another one than before.
     pub(super) fn tell_operators(&self, kind: Kind, old: Option<&Published>, new: &Published) {
-        let change = match old {
-            Some(old) if old.looks == new.looks => return,
-            // Nothing to tell: not offered, or of before a restart.
-            None if new.items.is_empty() || new.restored => return,
-            Some(old) => between(old, new),
-            None => Change { added: None, ..between(&Published::new(new.hints, true), new) },
-        };
-        let moved_only = change.added == Some(0) && change.removed == 0 && change.changed == 0;
-        if !moved_only {
+        let Some(old) = old.filter(|old| old.looks != new.looks) else { return };
+        let change = between(old, new);
+        // Their order alone is no news.
+        if change.added + change.removed + change.changed > 0 {
             let (server, kind) = (self.server.name.to_string(), kind.as_str());
             self.metrics.recent.change(Change { server, kind, ..change });
         }
@@ -43,7 +38,7 @@ fn between(old: &Published, new: &Published) -> Change {
     Change {
         server: String::new(),
         kind: "",
-        added: Some(added.len()),
+        added: added.len(),
         removed: removed.len(),
         changed: changed.len(),
         items: after.len(),
@@ -80,9 +75,9 @@ mod tests {
         let old = list(&[("a", "1"), ("b", "1"), ("c", "1")]);
         let new = list(&[("d", "1"), ("c", "1"), ("b", "2")]);
         let change = between(&old, &new);
-        assert_eq!((change.added, change.removed, change.changed, change.items), (Some(1), 1, 1, 3));
+        assert_eq!((change.added, change.removed, change.changed, change.items), (1, 1, 1, 3));
         assert_eq!(change.names, ["d", "a", "b"]);
         let moved = between(&old, &list(&[("c", "1"), ("b", "1"), ("a", "1")]));
-        assert_eq!((moved.added, moved.removed, moved.changed), (Some(0), 0, 0));
+        assert_eq!((moved.added, moved.removed, moved.changed), (0, 0, 0));
     }
 }

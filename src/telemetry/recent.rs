@@ -35,8 +35,8 @@ pub struct Change {
     pub server: String,
     /// tools, prompts, resources or templates.
     pub kind: &'static str,
-    /// Items that were not there before; `None`: it was seen for the first time.
-    pub added: Option<usize>,
+    /// Items that were not there before.
+    pub added: usize,
     /// Items that are there no more.
     pub removed: usize,
     /// Items that are told of in other words.
@@ -253,7 +253,7 @@ mod tests {
         let change = Change {
             server: "s".to_owned(),
             kind: "tools",
-            added: Some(9),
+            added: 9,
             removed: 0,
             changed: 0,
             items: 9,

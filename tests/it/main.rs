@@ -70,6 +70,7 @@ mod rounds;
 mod smoke;
 mod sse_link;
 mod sse_loss;
+mod status;
 mod stdio;
 mod streams;
 mod support;

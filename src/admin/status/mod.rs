@@ -73,7 +73,7 @@ pub(super) fn router(desk: &Arc<Desk>) -> Router {
 }
 
 /// Samples the counters, and writes frames while somebody looks on.
-pub async fn keep(desk: Arc<Desk>) {
+pub(super) async fn keep(desk: Arc<Desk>) {
     let mut samples = tokio::time::interval(STEP);
     samples.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first comes at once.

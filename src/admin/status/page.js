@@ -135,14 +135,14 @@
           one.className = "state";
           mark(one, "data-state", r.state);
           say(one, { up: "up", down: "down", new: "not contacted" }[r.state]);
-          say(small, r.retry_in !== null ? "again in " + span(r.retry_in) : "");
+          say(small, r.retry_in === null ? "" : r.retry_in ? "again in " + span(r.retry_in) : "being tried");
         } },
         { key: "inflight", head: "In flight", number: true, value: (r) => r.inflight + r.waiting, show: (cell, r) => {
           const [one, small] = parts(cell, "span", "small");
           say(one, count(r.inflight) + "\u202f/\u202f" + count(r.permits));
           say(small, r.waiting ? count(r.waiting) + " wait" : "");
         } },
-        { key: "items", head: "Offers", number: true, value: (r) => r.items.tools || 0, show: (cell, r) => {
+        { key: "items", head: "Offers", value: (r) => r.items.tools || 0, show: (cell, r) => {
           const [one, small] = parts(cell, "span", "small");
           const tools = r.items.tools;
           say(one, r.per_user ? "per caller" : tools === undefined ? "–" : plural(tools, "tool", "tools"));
@@ -289,8 +289,8 @@
   // --- The rest -------------------------------------------------------------------------------------------------
 
   const FIGURES = [
-    ["requests a minute", (g, t) => rate(t)],
-    ["requests", (g) => count(g.requests)],
+    ["in the last minute", (g, t) => lately(t)],
+    ["requests in all", (g) => count(g.requests)],
     ["faults", (g) => share(g.faults, g.requests), (g) => g.faults > 0 && "bad"],
     ["in flight", (g) => count(g.inflight)],
     ["streams", (g) => count(g.streams)],
@@ -302,12 +302,8 @@
     ["audit lines lost", (g) => count(g.audit_dropped), (g) => g.audit_dropped > 0 && "bad", (g) => g.audit_dropped > 0],
   ];
 
-  // Of the last full minute, or of what there is of it.
-  function rate(traffic) {
-    const last = traffic.calls.slice(-7);
-    const full = last.length > 1 ? last.slice(0, -1) : last;
-    return full.length ? count(Math.round(sum(full) * 60 / (full.length * traffic.step))) : "0";
-  }
+  // The bars of about the last minute: the newest is of the time since it began.
+  const lately = (traffic) => count(sum(traffic.calls.slice(-Math.round(60 / traffic.step))));
 
   function figures() {
     const [gateway, traffic, list] = [state.gateway, state.traffic, byId("figures")];
@@ -333,6 +329,9 @@
   }
 
   function head() {
+    const down = state.servers.filter((server) => server.state === "down").length;
+    const title = (down ? `(${down} down) ` : "") + "Gatehouse status";
+    if (document.title !== title) document.title = title;
     const gateway = state.gateway;
     const eras = Object.entries(gateway.eras).map(([era, n]) => count(n) + " " + era);
     say(byId("about"), [gateway.version, "up " + span(now() - gateway.started), ...eras].join(" · "));
@@ -349,16 +348,15 @@
   const LISTS = {
     denials: (d) => [own(d.who, "who"), plain(d.client && d.client !== d.who ? ` (${d.client}) ` : " "), own(d.item || d.method),
       plain(d.server ? ` of ${d.server}` : ""), element("small", d.scopes.length ? " needs " + d.scopes.join(" ") : " no grant", "quiet")],
-    changes: (c) => [own(c.server), plain(` ${c.kind}: ` + (c.added === null ? `${count(c.items)} for the first time ` :
-      [c.added && `${c.added} added`, c.removed && `${c.removed} removed`, c.changed && `${c.changed} changed`].filter(Boolean).join(", ") + `, ${count(c.items)} now `)),
-      own(c.names.join(" "), "name quiet")],
+    changes: (c) => [own(c.server), plain(` ${c.kind}: ` + [c.added && `${c.added} added`, c.removed && `${c.removed} removed`, c.changed && `${c.changed} changed`,
+      `${count(c.items)} now `].filter(Boolean).join(", ")), own(c.names.join(" "), "name quiet")],
     contracts: (c) => [own(c.server), plain(` ${c.kind} `), own(c.item), plain(` ${c.class}, `), element("span", c.held ? "held back" : "reported", c.held ? "bad" : "warn"),
       element("small", " " + c.rules.join(" "), "quiet")],
-    refusals: (r) => [plain(`${count(r.count)} by ${r.by}: `), own(r.why)],
+    refusals: (r) => [plain(`${r.by}: `), own(r.why)],
     reloads: (r) => [element("span", r.taken ? "in use" : "refused", r.taken ? "" : "bad"), plain(": " + r.told)],
   };
   const NOTHING = {
-    denials: "Nobody was denied anything.", changes: "No list changed.", contracts: "Every guarded definition is as approved.",
+    denials: "Nobody was denied anything.", changes: "No list changed.", contracts: "No guarded definition differs from the approved one.",
     refusals: "Nothing was refused.", reloads: "As it was at the start.",
   };
 
@@ -368,11 +366,11 @@
       const what = element("div");
       what.append(...LISTS[key](entry));
       if (entry.times > 1) what.append(plain(` ×${count(entry.times)}`));
-      const when = element(entry.at === undefined ? "span" : "time");
+      const when = entry.at === undefined ? element("span", count(entry.count)) : element("time");
       if (entry.at !== undefined) {
         when.dateTime = when.title = clock(entry.at);
         when.dataset.at = entry.at;
-      } else when.textContent = "in all";
+      }
       line.append(when, what);
       return line;
     });
