@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(quantile(&BOUNDS, &[], 0.5), None);
         assert_eq!(quantile(&BOUNDS, &[10, 10, 10, 10], 0.5), Some(0.05));
         assert_eq!(quantile(&BOUNDS, &[0, 10, 10, 10], 1.0), Some(1.0));
-        assert_eq!(quantile(&BOUNDS, &[90, 90, 100, 100], 0.5), Some(0.1 * 50.0 / 90.0));
+        assert_eq!(quantile(&BOUNDS, &[100, 100, 200, 200], 0.25), Some(0.05));
         assert_eq!(quantile(&BOUNDS, &[90, 90, 100, 100], 0.95), Some(5.5));
         // Longer than the longest bound: that much at least.
         assert_eq!(quantile(&BOUNDS, &[0, 0, 0, 2], 0.5), Some(10.0));
