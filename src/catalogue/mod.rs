@@ -9,6 +9,7 @@ use tokio::sync::watch as watch_channel;
 use tokio::time::Instant;
 
 pub mod bindings;
+mod checkers;
 mod execution;
 pub mod fault;
 mod fetch;
@@ -45,6 +46,8 @@ pub struct Catalogue {
     metrics: Arc<Metrics>,
     /// The approved definitions, where any server is guarded.
     contracts: Option<Arc<Contracts>>,
+    /// Compiled schemas, where calls are held against them.
+    checkers: Arc<checkers::Checkers>,
 }
 
 /// Numbers snapshots: two with the same number hold the same.
@@ -58,7 +61,7 @@ impl Catalogue {
     /// An empty catalogue.
     pub fn new(tasks: Tasks, metrics: Arc<Metrics>) -> Self {
         let hub = Arc::new(watch_channel::Sender::new(0));
-        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts: None }
+        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts: None, checkers: Arc::default() }
     }
 
     /// The same, with servers guarded by approved definitions.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
+use super::checkers::Checkers;
 use super::follow;
 use super::guard::Guard;
 use super::publish::Published;
@@ -63,6 +64,8 @@ pub struct Shelf {
     reads: Arc<Reads>,
     /// What was approved of it.
     pub(super) guard: Option<Arc<Guard>>,
+    /// What calls are held against (`validate`).
+    pub(super) checkers: Arc<Checkers>,
     pub(super) store: Option<Store>,
     /// Whether gauges tell of it.
     pub(super) gauged: bool,
@@ -80,6 +83,7 @@ pub(super) struct Maker {
     pub(super) metrics: Arc<Metrics>,
     /// Of the server they are of.
     pub(super) guard: Option<Arc<Guard>>,
+    pub(super) checkers: Arc<Checkers>,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +107,7 @@ impl Shelf {
         Self {
             store: None,
             guard: maker.guard.clone(),
+            checkers: Arc::clone(&maker.checkers),
             server,
             rules,
             context: ArcSwapOption::empty(),

@@ -8,7 +8,7 @@ use super::read::keep;
 use super::record::Record;
 use super::relay::Relay;
 use super::state::Bound;
-use super::{Call, Gateway, GatewayError, Outlet};
+use super::{Call, Gateway, GatewayError, Outlet, relay as wording, told};
 use crate::catalogue::reads::Kept;
 use crate::outbound::{Message, Server};
 use crate::protocol::code;
@@ -85,6 +85,11 @@ impl Gateway {
             }
             Message::Log(message, params) => Ok(Said::Notice(relay.log(&message, &params))),
             Message::Result { body, result, object, .. } => {
+                if let Some(said) = errand.checks.and_then(|checks| told::misfit(checks, &body, result)) {
+                    record.outcome(Outcome::Internal);
+                    let said = format!("The server \"{}\" {said}", errand.server.name);
+                    return Ok(Said::Answer(wording::tool_error(&said, &relay.call.snapshot.server_info)));
+                }
                 let relayed = relay.result(&body, result, object)?;
                 record.outcome(relayed.outcome);
                 self.note_links(relay.call, errand.server, &body, result);

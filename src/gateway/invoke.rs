@@ -11,9 +11,10 @@ use super::record::Record;
 use super::relay;
 use super::state::Bound;
 use super::view::Route;
-use super::{Call, Gateway, GatewayError, Outlet};
+use super::{Call, Gateway, GatewayError, Outlet, told};
 use crate::catalogue::Shelf;
 use crate::catalogue::bindings::ParamError;
+use crate::contract::checker::Checks;
 use crate::outbound::{Failure, Hop, Request, Retry, Server};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
@@ -32,6 +33,8 @@ pub(super) struct Errand<'a> {
     pub(super) timeout: Option<Duration>,
     /// Where a read is kept, and the epoch it began in.
     pub(super) keep: Option<(&'a Shelf, u64)>,
+    /// What its structured result is held against.
+    pub(super) checks: Option<&'a Checks>,
 }
 
 impl Gateway {
@@ -134,7 +137,11 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
         self.admit(call, call.rights.decide(&route.givers), outlet, record)?;
-        match self.gate(call, route, record)? {
+        let given = call.envelope.param("arguments")?;
+        let arguments = given.map(|span| span.of(call.envelope.text()));
+        let mapped = told::mapped(route, arguments)?;
+        let sent = mapped.text().or(arguments);
+        match self.gate(call, route, sent, record)? {
             Gate::Open => {}
             Gate::Confirmed(call) => return Box::pin(self.attempt(&call, route, outlet, record)).await,
             Gate::Closed(answer) => return Ok(answer),
@@ -144,18 +151,21 @@ impl Gateway {
         if *route.exposed != *route.native() {
             edits.replace(name_span, route.native_json.clone());
         }
-        let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
-        honoured(route, arguments)?;
+        honoured(route, sent)?;
+        told::fits(route, sent)?;
+        mapped.splice(call, given, &mut edits)?;
+        mapped.count(&self.metrics, call, route);
         let bound = Bound { call, server: &route.shelf.server.config, name: &route.exposed, arguments };
         let mut request = self.request(call, edits, &bound)?;
         request.name.clone_from(&route.native_header);
-        request.param_headers = route.item().bindings.headers_for(arguments).map_err(param_error)?;
+        request.param_headers = route.item().bindings.headers_for(sent).map_err(param_error)?;
         let errand = Errand {
             server: &route.shelf.server,
             native: route.native(),
             request,
             timeout: route.item().timeout,
             keep: None,
+            checks: told::of_results(route),
         };
         self.converse(errand, &bound, outlet, record).await
     }
@@ -242,7 +252,7 @@ impl Gateway {
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand { server, native: &native, request, timeout: None, keep: None };
+        let errand = Errand { server, native: &native, request, timeout: None, keep: None, checks: None };
         self.converse(errand, &bound, outlet, record).await
     }
 }

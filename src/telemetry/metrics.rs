@@ -11,6 +11,7 @@ use prometheus::{
 use super::clients::ClientCalls;
 use super::declare::{counter, gauge, histogram, register};
 use super::outcome::Outcome;
+use super::usage::Usage;
 use crate::protocol::version::Era;
 
 /// The process's metrics; one instance, handed down.
@@ -42,6 +43,7 @@ pub struct Metrics {
     server_noise: IntCounterVec,
     clashes: IntGaugeVec,
     contract_changes: IntCounterVec,
+    pub(super) usage: Usage,
     panics: IntCounter,
     tasks: IntGauge,
     connections: IntGauge,
@@ -183,6 +185,7 @@ impl Metrics {
                 "Definitions of a server that differ from the approved ones, by what that means",
                 &["server", "class"],
             )?,
+            usage: Usage::new(&r)?,
             panics: register(
                 &r,
                 IntCounter::new("gatehouse_panics_total", "Panics caught in calls and tasks")?,

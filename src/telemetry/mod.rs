@@ -7,6 +7,7 @@ pub mod logs;
 pub mod metrics;
 pub mod outcome;
 pub mod trace;
+pub mod usage;
 
 pub use metrics::Metrics;
 pub use outcome::Outcome;

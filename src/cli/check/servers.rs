@@ -126,6 +126,7 @@ fn fault_finding(kind: &str, fault: &Fault) -> Finding {
         Fault::Stripped { .. } => ("annotation_stripped", "its server should mend the annotation"),
         Fault::Unreadable { .. } => ("item_unreadable", "its server must mend the definition"),
         Fault::TasksOnly { .. } => ("tool_tasks_only", "its server must let it be called plainly as well"),
+        Fault::Override { .. } => ("override_misfit", "it is not applied"),
         Fault::Nameless(_) => ("item_nameless", "its server must name each of them once, with a string"),
         Fault::Cut { .. } => ("list_cut", "what comes after is not shown"),
     };

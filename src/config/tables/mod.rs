@@ -6,6 +6,7 @@ use super::tree::{Node, Table};
 use super::values::{choice, each, line, path};
 use super::{Audit, Auth, Contract, Endpoint, Gateway, LogFormat, Server, Telemetry, Tls};
 
+mod aids;
 mod audit;
 mod auth;
 mod contract;
