@@ -11,6 +11,7 @@ use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 mod ready;
+mod usage;
 
 pub use ready::Readiness;
 
@@ -42,12 +43,13 @@ pub struct Desk {
     pub tasks: Tasks,
 }
 
-/// `/livez`, `/readyz`, `/metrics`.
+/// `/livez`, `/readyz`, `/metrics`, and on loopback `/usage`.
 pub fn router(desk: Arc<Desk>) -> Router {
     Router::new()
         .route("/livez", get(|| async { text(StatusCode::OK, "ok\n".to_owned()) }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/usage", get(usage::show))
         .with_state(Arc::clone(&desk))
         .layer(from_fn_with_state(desk, check_host))
 }

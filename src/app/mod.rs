@@ -31,6 +31,7 @@ const RENEW: Duration = Duration::from_secs(10);
 
 mod core;
 mod shutdown;
+pub mod usage;
 
 pub use core::Core;
 
@@ -69,6 +70,7 @@ impl App {
         let audit = audit(&config, &tasks, &metrics)?;
         let gateway = build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?;
         let gateway = Arc::new(gateway.with_audit(audit.clone()));
+        usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());

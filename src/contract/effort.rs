@@ -62,7 +62,7 @@ impl Effort {
     /// Of a schema; `None`: it cannot be said.
     pub(super) fn of(schema: &Value) -> Option<Self> {
         let mut survey = Survey::default();
-        survey.visit(schema, String::new(), true);
+        survey.visit(schema, String::new());
         survey.resolve();
         if survey.lost {
             return None;
@@ -97,7 +97,7 @@ fn below(place: &Place, above: &[u64]) -> u64 {
 }
 
 impl Survey {
-    fn visit(&mut self, schema: &Value, pointer: String, root: bool) -> usize {
+    fn visit(&mut self, schema: &Value, pointer: String) -> usize {
         let at = self.places.len();
         self.places.push(Place { weight: 1, ..Place::default() });
         self.by_pointer.insert(pointer.clone(), at);
@@ -108,23 +108,23 @@ impl Survey {
         }
         for (key, value) in map {
             let path = format!("{pointer}/{}", escaped(key));
-            self.keyword(at, key, value, path, root);
+            self.keyword(at, key, value, path);
         }
         at
     }
 
-    fn keyword(&mut self, at: usize, key: &str, value: &Value, path: String, root: bool) {
+    fn keyword(&mut self, at: usize, key: &str, value: &Value, path: String) {
         match key {
             "$ref" => self.places[at].reference = value.as_str().map(str::to_owned),
             // Other bases, and references that depend on where one came from.
             "$dynamicRef" | "$recursiveRef" | "$anchor" | "$dynamicAnchor" => self.lost = true,
-            "$id" if !root => self.lost = true,
+            "$id" if at > 0 => self.lost = true,
             _ if SAME_ONE.contains(&key) => {
-                let next = self.visit(value, path, false);
+                let next = self.visit(value, path);
                 self.places[at].same.push(next);
             }
             _ if EVERY_ONE.contains(&key) && !value.is_array() => {
-                let next = self.visit(value, path, false);
+                let next = self.visit(value, path);
                 self.places[at].every.push(next);
             }
             _ if SAME_ALL.contains(&key) || SAME_MAP.contains(&key) => {
@@ -149,12 +149,11 @@ impl Survey {
     fn each(&mut self, value: &Value, path: &str) -> Vec<usize> {
         match value {
             Value::Array(all) => {
-                all.iter().enumerate().map(|(n, one)| self.visit(one, format!("{path}/{n}"), false)).collect()
+                all.iter().enumerate().map(|(n, one)| self.visit(one, format!("{path}/{n}"))).collect()
             }
-            Value::Object(map) => map
-                .iter()
-                .map(|(key, one)| self.visit(one, format!("{path}/{}", escaped(key)), false))
-                .collect(),
+            Value::Object(map) => {
+                map.iter().map(|(key, one)| self.visit(one, format!("{path}/{}", escaped(key)))).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -246,10 +246,11 @@ impl<'a> Namer<'a> {
     }
 
     /// The exposed name of a member's item before it got another one, where that is kept and nobody else's.
-    fn former(&self, member: usize, native: &str) -> Option<(String, Option<Reason>)> {
+    fn former(&self, (member, native): (usize, &str), list: usize, item: usize) -> Option<Named> {
         let kept = self.members.get(member)?.kept.contains(&native);
-        let named = kept.then(|| self.named(member, native, native))?;
-        (named.1 != Some(Reason::Taken) && named.0 != self.name(member, native).0).then_some(named)
+        let (exposed, changed) = kept.then(|| self.named(member, native, native))?;
+        let own = changed != Some(Reason::Taken) && exposed != self.name(member, native).0;
+        own.then(|| Named { exposed: exposed.into(), list, item, changed, former: true })
     }
 
     fn named(&self, member: usize, native: &str, base: &str) -> (String, Option<Reason>) {
@@ -293,9 +294,7 @@ impl<'a> Namer<'a> {
                 if seen.insert(*native) {
                     let (exposed, changed) = self.name(source.member, native);
                     all.push(Named { exposed: exposed.into(), list, item, changed, former: false });
-                    if let Some((exposed, changed)) = self.former(source.member, native) {
-                        all.push(Named { exposed: exposed.into(), list, item, changed, former: true });
-                    }
+                    all.extend(self.former((source.member, native), list, item));
                 } else {
                     dropped.push(Dropped { list, item, duplicate: true });
                 }

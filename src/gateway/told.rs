@@ -62,10 +62,8 @@ impl Translated {
     pub(super) fn count(&self, metrics: &Metrics, call: &Call, route: &Route) {
         let used = self.0.as_ref().map_or(&[][..], |mapped| &mapped.used);
         let paths = used.iter().copied().map(Some).chain(route.retired.as_ref().map(|_| None));
-        let anonymous = call.principal.is_anonymous();
-        let client = if anonymous { "anonymous" } else { call.principal.client_label() };
         for path in paths {
-            route.count_use(metrics, path, client);
+            route.count_use(metrics, path, call.principal.client_label());
         }
     }
 }

@@ -159,10 +159,14 @@ impl Aids {
 
     /// The number of a new deprecated path.
     fn path(&mut self, name: &str, what: &str) -> usize {
-        let name = name.replace('~', "~0").replace('/', "~1");
-        self.paths.push(format!("/arguments/{name}{what}").into());
+        self.paths.push(argument_path(name, what).into());
         self.paths.len() - 1
     }
+}
+
+/// The deprecated path of an argument: of its name (``), its former values (`#value`), its default (`#default`).
+pub fn argument_path(name: &str, what: &str) -> String {
+    format!("/arguments/{}{what}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The arguments that a schema names; `None`: it names none, so any may be meant.
