@@ -37,6 +37,7 @@ mod core;
 mod reload;
 mod restart;
 mod shutdown;
+pub mod usage;
 
 pub use core::Core;
 use reload::Reloader;
@@ -78,6 +79,7 @@ impl App {
         let audit = audit(&config, &tasks, &metrics)?;
         let gateway = build(&config, &tasks, &metrics, &budget, true)?;
         let gateway = Arc::new(gateway.with_audit(audit.clone()));
+        usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
 

@@ -41,7 +41,7 @@ pub mod watch;
 pub use admin::Admin;
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
-pub use contract::{Contract, Guarding};
+pub use contract::{Contract, Guarding, Validating};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use endpoint::{Discovery, Endpoint};
 pub use files::Files;
@@ -155,6 +155,8 @@ pub struct Server {
     pub overrides: BTreeMap<String, Override>,
     /// `contract`: what happens when it changes what it offers.
     pub contract: Guarding,
+    /// `validate`: what is held against a tool's schemas.
+    pub validate: Validating,
     /// `[server.credentials]`
     pub credentials: Credentials,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
@@ -302,6 +304,27 @@ pub struct Override {
     pub description: Option<String>,
     /// `timeout` of silence for this tool.
     pub timeout: Option<Duration>,
+    /// `aliases`: former names of arguments, and the names they have now.
+    pub aliases: BTreeMap<String, String>,
+    /// `defaults`: what arguments get that are absent.
+    pub defaults: BTreeMap<String, serde_json::Value>,
+    /// `values`: by argument, former values as text, and what they are now.
+    pub values: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    /// `deprecated_since`, as `2026-11-30`: of its former names and values; where there are none, of the tool.
+    pub deprecated_since: Option<String>,
+}
+
+impl Override {
+    /// Whether the name that the tool had before `name` is served, too.
+    pub const fn keeps_name(&self) -> bool {
+        self.name.is_some() && self.deprecated_since.is_some() && !self.disabled
+    }
+
+    /// Whether the tool itself is on its way out.
+    pub fn is_retired(&self) -> bool {
+        let of_parts = self.name.is_some() || !self.aliases.is_empty() || !self.values.is_empty();
+        self.deprecated_since.is_some() && !of_parts
+    }
 }
 
 /// `[tls]`: how the gateway itself ends its clients' TLS. The admin listener stays plain.

@@ -40,6 +40,7 @@ mod sheet;
 pub mod snapshot;
 mod state;
 mod tasks;
+mod told;
 pub mod view;
 
 pub use error::GatewayError;

@@ -10,6 +10,7 @@ use super::clients::ClientCalls;
 use super::metrics::Metrics;
 use super::recent::Recent;
 use super::reloads::Reloads;
+use super::usage::Usage;
 
 /// 1 ms to 300 s.
 const CALL_SECONDS: [f64; 16] =
@@ -153,12 +154,7 @@ impl Metrics {
                 &["server"],
             )?,
             reloads: Reloads::new(&r)?,
-            deprecated: counter(
-                &r,
-                "gatehouse_deprecated_use_total",
-                "Uses of what the configuration marks as deprecated",
-                &["tool", "path"],
-            )?,
+            usage: Usage::new(&r)?,
             spans_dropped: register(
                 &r,
                 IntCounter::new("gatehouse_spans_dropped_total", "Spans that could not be exported")?,
@@ -180,7 +176,10 @@ impl Metrics {
     }
 }
 
-pub(super) fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, prometheus::Error> {
+pub(super) fn register<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: C,
+) -> Result<C, prometheus::Error> {
     registry.register(Box::new(metric.clone()))?;
     Ok(metric)
 }

@@ -9,8 +9,9 @@ use prometheus::{
 
 use super::clients::ClientCalls;
 use super::outcome::Outcome;
-use super::reloads::Reloads;
 use super::recent::Recent;
+use super::reloads::Reloads;
+use super::usage::Usage;
 use crate::protocol::version::Era;
 
 pub mod reading;
@@ -46,7 +47,7 @@ pub struct Metrics {
     pub(super) contract_changes: IntCounterVec,
     pub(super) breaker: IntGaugeVec,
     pub(super) reloads: Reloads,
-    pub(super) deprecated: IntCounterVec,
+    pub(super) usage: Usage,
     pub(super) spans_dropped: IntCounter,
     pub(super) panics: IntCounter,
     pub(super) tasks: IntGauge,
@@ -194,11 +195,6 @@ impl Metrics {
     /// The breaker gauge of one server: 0 closed, 1 half-open, 2 open.
     pub fn breaker_state(&self, server: &str) -> IntGauge {
         self.breaker.with_label_values(&[server])
-    }
-
-    /// A use of something deprecated: an exposed tool of the catalogue, and a path in its arguments or empty.
-    pub fn deprecated_use(&self, tool: &str, path: &str) {
-        self.deprecated.with_label_values(&[tool, path]).inc();
     }
 
     /// Spans that could not be exported.

@@ -10,6 +10,7 @@ mod plain;
 pub mod recent;
 pub mod reloads;
 pub mod trace;
+pub mod usage;
 
 pub use metrics::Metrics;
 pub use outcome::Outcome;

@@ -7,6 +7,7 @@ use super::values::{choice, each, line, path};
 use super::{Admin, Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
 
 mod admin;
+mod aids;
 mod audit;
 mod auth;
 mod contract;
