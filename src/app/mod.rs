@@ -15,7 +15,7 @@ use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
-use crate::config::{AuditFile, Config, Gateway as GatewayConfig, Guarding};
+use crate::config::{Config, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
 use crate::inbound::{self, Bounds, Door, Guard, Sessions};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
@@ -24,15 +24,17 @@ use crate::outbound::link::stdio::harden_process;
 use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use crate::telemetry::audit::{Audit, Target};
 
 /// How often the files of `[tls]` are looked at.
 const RENEW: Duration = Duration::from_secs(10);
 
 mod core;
 mod shutdown;
+mod sight;
+mod traces;
 
 pub use core::Core;
+use sight::Sight;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -44,7 +46,7 @@ pub struct App {
     gateway: Arc<Gateway>,
     readiness: Arc<Readiness>,
     tasks: Tasks,
-    audit: Option<Audit>,
+    sight: Sight,
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
@@ -66,9 +68,11 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let audit = audit(&config, &tasks, &metrics)?;
+        let sight = Sight::start(&config, &tasks, &metrics)?;
+        let audit = sight.audit(&config)?;
         let gateway = build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?;
-        let gateway = Arc::new(gateway.with_audit(audit.clone()));
+        let gateway = Arc::new(gateway.with_spans(sight.spans()));
+        gateway.set_audit(audit);
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
@@ -112,7 +116,15 @@ impl App {
         );
         tracing::info!(%listen, %admin, "listening");
         let drain_timeout = config.gateway.drain_timeout;
-        Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, drain_timeout })
+        Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, drain_timeout })
+    }
+}
+
+impl App {
+    /// Takes up what of a new configuration concerns the audit log and the log; an error changes nothing of the audit
+    /// log.
+    pub async fn renew_sight(&self, old: &Config, new: &Config) -> anyhow::Result<()> {
+        self.sight.renew(&self.gateway, old, new).await
     }
 }
 
@@ -167,18 +179,6 @@ fn contracts(config: &Config, metrics: &Arc<Metrics>) -> anyhow::Result<Option<C
             }
         },
     }
-}
-
-/// The audit log, if there is one, with its writer at work.
-fn audit(config: &Config, tasks: &Tasks, metrics: &Arc<Metrics>) -> anyhow::Result<Option<Audit>> {
-    let target = match &config.audit.file {
-        AuditFile::Off => return Ok(None),
-        AuditFile::Stdout => Target::Stdout,
-        AuditFile::Path(path) => Target::Path(path.clone()),
-    };
-    let (audit, writer) = Audit::open(target, metrics.audit_dropped()).context("audit.file")?;
-    tasks.spawn_thread("audit", move || writer.run()).context("audit")?;
-    Ok(Some(audit))
 }
 
 /// Who is let in, where anybody is asked.

@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::publish::admits;
 use super::shelf::Shelf;
@@ -32,7 +32,7 @@ pub struct Contracts {
     path: PathBuf,
     state: ArcSwap<State>,
     metrics: Arc<Metrics>,
-    audit: OnceLock<Audit>,
+    audit: ArcSwapOption<Audit>,
 }
 
 #[derive(Debug)]
@@ -50,13 +50,12 @@ impl Contracts {
         let stamp = stamp(path);
         let lock = read(path)?;
         let state = ArcSwap::from_pointee(State { lock, number: 0, stamp });
-        Ok(Self { path: path.to_path_buf(), state, metrics, audit: OnceLock::new() })
+        Ok(Self { path: path.to_path_buf(), state, metrics, audit: ArcSwapOption::empty() })
     }
 
-    /// Changes are told to this log, too.
-    pub fn set_audit(&self, audit: Audit) {
-        // It is set once, before anybody calls.
-        let _ = self.audit.set(audit);
+    /// Changes are told to this log from now on, or to none.
+    pub fn set_audit(&self, audit: Option<Arc<Audit>>) {
+        self.audit.store(audit);
     }
 
     /// Reads the file again if it is another one; one that cannot be used changes nothing. The number of what is in use.
@@ -88,7 +87,7 @@ impl Contracts {
         let (kind, item) = (change.key.kind.as_str(), change.key.native.as_str());
         tracing::warn!(server, kind, item, class, held, ?rules, "a definition differs from the approved one");
         self.metrics.contract_change(server, class);
-        if let Some(audit) = self.audit.get() {
+        if let Some(audit) = self.audit.load_full() {
             audit.write_contract(ContractEntry {
                 at: SystemTime::now(),
                 server: server.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::{Notify, mpsc};
@@ -38,6 +38,7 @@ mod sheet;
 pub mod snapshot;
 mod state;
 mod tasks;
+mod traced;
 pub mod view;
 
 pub use error::GatewayError;
@@ -54,8 +55,8 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::version::{Era, Revision};
 use crate::seal::Sealer;
-use crate::telemetry::Metrics;
 use crate::telemetry::audit::Audit;
+use crate::telemetry::{Metrics, Spans};
 use record::Record;
 
 /// One request, checked against its headers, in modern meaning.
@@ -186,7 +187,8 @@ pub struct Gateway {
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
     sealer: Sealer,
-    audit: Option<Audit>,
+    audit: ArcSwapOption<Audit>,
+    spans: Option<Spans>,
     streams: Arc<Quota>,
     links: links::Links,
     parked: Arc<parked::Parked>,
@@ -209,7 +211,8 @@ impl Gateway {
             catalogue,
             metrics,
             sealer,
-            audit: None,
+            audit: ArcSwapOption::empty(),
+            spans: None,
             streams: Arc::default(),
             links: links::Links::default(),
             parked,
@@ -217,13 +220,23 @@ impl Gateway {
         }
     }
 
-    /// The same, with an audit log.
+    /// The same, with spans of what it does.
     #[must_use]
-    pub fn with_audit(self, audit: Option<Audit>) -> Self {
-        if let (Some(contracts), Some(audit)) = (self.catalogue.contracts(), &audit) {
+    pub fn with_spans(self, spans: Option<Spans>) -> Self {
+        Self { spans, ..self }
+    }
+
+    /// The audit log, if there is one.
+    pub fn audit(&self) -> Option<Arc<Audit>> {
+        self.audit.load_full()
+    }
+
+    /// What is done from now on is told to this audit log, or to none.
+    pub fn set_audit(&self, audit: Option<Arc<Audit>>) {
+        if let Some(contracts) = self.catalogue.contracts() {
             contracts.set_audit(audit.clone());
         }
-        Self { audit, ..self }
+        self.audit.store(audit);
     }
 
     /// What seals handles that clients hold.
@@ -263,6 +276,10 @@ impl Gateway {
     pub async fn handle(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
         let mut record = Record::open(self, &call);
         let result = self.run(&call, &outlet, &mut record).await;
+        if record.is_strict() {
+            // Boxed: all calls would be larger for those that wait.
+            return Box::pin(record.close_surely(result)).await;
+        }
         record.close(&result);
         result
     }
