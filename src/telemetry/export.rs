@@ -124,19 +124,19 @@ mod tests {
         for _ in 0..BATCH + 3 {
             spans.send(Span::of_request(None, "tools/call"));
         }
-        #[allow(clippy::disallowed_methods, reason = "tests own their tasks")]
-        let running = tokio::spawn(sending.run(collector.clone()));
-        spans.flush().await;
-        assert_eq!(*collector.batches.lock().unwrap(), [BATCH, 3]);
-        collector.away.store(true, Ordering::SeqCst);
-        spans.send(Span::of_request(None, "tools/call"));
-        spans.flush().await;
-        assert_eq!(dropped.get(), 1);
-        collector.away.store(false, Ordering::SeqCst);
-        spans.send(Span::of_request(None, "tools/call"));
-        // Without a flush it goes by itself, and the task ends with the last who could hand one over.
-        drop(spans);
-        running.await.unwrap();
+        let script = async {
+            spans.flush().await;
+            assert_eq!(*collector.batches.lock().unwrap(), [BATCH, 3]);
+            collector.away.store(true, Ordering::SeqCst);
+            spans.send(Span::of_request(None, "tools/call"));
+            spans.flush().await;
+            assert_eq!(dropped.get(), 1);
+            collector.away.store(false, Ordering::SeqCst);
+            spans.send(Span::of_request(None, "tools/call"));
+            // Without a flush it goes by itself, and the work ends with the last who could hand one over.
+            drop(spans);
+        };
+        tokio::join!(sending.run(collector.clone()), script);
         assert_eq!(*collector.batches.lock().unwrap(), [BATCH, 3, 1]);
     }
 
