@@ -20,7 +20,8 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     kept.hold("gateway.keys", &old.keys, &mut new.keys);
     kept.hold("gateway.state_dir", &old.state_dir, &mut new.state_dir);
     // Their writers are at work.
-    kept.hold("audit", &before.audit, &mut wanted.audit);
+    kept.hold("telemetry.otlp", &before.telemetry.otlp, &mut wanted.telemetry.otlp);
+    kept.hold("telemetry.service_name", &before.telemetry.service_name, &mut wanted.telemetry.service_name);
     kept.hold("telemetry.log_format", &before.telemetry.log_format, &mut wanted.telemetry.log_format);
     kept.0
 }

@@ -39,7 +39,7 @@ mod warnings;
 pub mod watch;
 
 pub use admin::Admin;
-pub use audit::{Audit, AuditFile};
+pub use audit::{Audit, AuditArguments, AuditFile};
 pub use auth::Auth;
 pub use contract::{Contract, Guarding, Validating};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
@@ -345,6 +345,14 @@ pub struct Telemetry {
     pub log: String,
     /// `log_format`; `None`: JSON, text on a terminal.
     pub log_format: Option<LogFormat>,
+    /// `otlp`: a collector that takes OTLP over HTTP; `None`: no span is made.
+    pub otlp: Option<Url>,
+    /// `service_name`: who we are in traces.
+    pub service_name: String,
+    /// `trust_trace_context`: whether the traces of clients are continued.
+    pub trust_trace_context: bool,
+    /// `baggage`: whether `baggage` of clients goes on to servers.
+    pub baggage: bool,
 }
 
 /// `log_format`

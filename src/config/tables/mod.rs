@@ -3,7 +3,7 @@
 use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
-use super::values::{choice, each, line, path};
+use super::values::{boolean, choice, each, http_url, line, path};
 use super::{Admin, Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
 
 mod admin;
@@ -145,7 +145,19 @@ fn tls(table: &Table<'_>) -> Option<Tls> {
 /// `[telemetry]`
 pub(super) fn telemetry(table: &Table<'_>) -> Telemetry {
     let format = choice(&[("json", LogFormat::Json), ("text", LogFormat::Text)]);
-    Telemetry { log: table.or("log", log_filter, "info"), log_format: table.get("log_format", format) }
+    Telemetry {
+        log: table.or("log", log_filter, "info"),
+        log_format: table.get("log_format", format),
+        otlp: table.get("otlp", http_url),
+        service_name: table.or("service_name", service_name, "gatehouse"),
+        trust_trace_context: table.or("trust_trace_context", boolean, true),
+        baggage: table.or("baggage", boolean, false),
+    }
+}
+
+fn service_name(node: &Node<'_>) -> Option<String> {
+    let name = line(node)?;
+    if name.is_empty() { node.fail("must not be empty", "") } else { Some(name) }
 }
 
 /// A level, or directives as `info,hyper=warn`. A bare word must be a level: a misspelt one would be read as

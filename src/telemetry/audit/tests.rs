@@ -30,6 +30,7 @@ fn entry(request: u64) -> Entry {
         request_bytes: 100,
         result_bytes: Some(7),
         trace: None,
+        arguments: None,
     }
 }
 
@@ -56,7 +57,7 @@ fn a_line_says_who_what_and_how_it_ended() {
     denied.item = Some(("uri", "x://\"\n".to_owned()));
     (denied.native, denied.result_bytes, denied.trace) = (None, None, Some("ab".to_owned()));
     denied.caller.client = None;
-    assert!(line(&entry(7), &mut batch) && line(&denied, &mut batch));
+    assert!(line::push(&entry(7), &mut batch) && line::push(&denied, &mut batch));
     let text = String::from_utf8(batch).unwrap();
     let values: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let first = json!({
