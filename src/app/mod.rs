@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::admin::{self, Desk, HostCheck, Readiness};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Certificates};
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
 use crate::config::{AuditFile, Config, Gateway as GatewayConfig, Guarding};
@@ -78,6 +78,7 @@ impl App {
             auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
             public: public_url(&config, listen)?.origin().ascii_serialization(),
             guard: guard(&config, listen)?,
+            certificates: Certificates::default(),
             sessions: Sessions::start(&config.gateway, &gateway, &tasks),
             bounds: bounds(&config.gateway),
             gateway: Arc::clone(&gateway),
@@ -99,10 +100,17 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
+        let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::new(door));
         let served = tasks.spawn(
             "listener",
-            net::serve(public, service, options(stats, identity), tasks.clone(), drain.clone()),
+            net::serve(
+                public,
+                service,
+                ListenOptions { proxies, ..options(stats, identity) },
+                tasks.clone(),
+                drain.clone(),
+            ),
         );
         let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
@@ -205,7 +213,9 @@ pub fn public_url(config: &Config, bound: SocketAddr) -> anyhow::Result<Url> {
 /// Who we are towards clients, where TLS is ours to end.
 fn identity(config: &Config) -> anyhow::Result<Option<Arc<Identity>>> {
     let Some(tls) = config.tls.clone() else { return Ok(None) };
-    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca };
+    // Who has a token instead needs no certificate.
+    let optional = config.auth.is_some();
+    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca, optional };
     Ok(Some(Arc::new(Identity::load(files).context("[tls]")?)))
 }
 
@@ -270,6 +280,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         max_connections: config.max_connections,
         keep_alive: config.keepalive_interval,
         tls: None,
+        proxies: Vec::new(),
         stats,
     }
 }

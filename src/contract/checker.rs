@@ -32,7 +32,9 @@ impl Checker {
                 Ok(value) => value,
                 // What is no JSON was refused at the door. These no schema can be held against, so they do not pass.
                 Err(_) => {
-                    return Some("the arguments hold a number too large, or text that is not Unicode".to_owned());
+                    return Some(
+                        "the arguments hold a number too large, or text that is not Unicode".to_owned(),
+                    );
                 }
             },
         };

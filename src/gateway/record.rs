@@ -1,6 +1,7 @@
 //! The one place that records how a request ended, in metrics and in the audit log; a record dropped open means it
 //! was cancelled.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -50,6 +51,7 @@ pub(super) struct Record {
 struct Draft {
     audit: Audit,
     request: u64,
+    address: Option<IpAddr>,
     endpoint: Arc<Endpoint>,
     request_bytes: usize,
     trace: Option<String>,
@@ -59,11 +61,19 @@ struct Draft {
 
 impl Gateway {
     /// Records that somebody known was not let in, for want of these scopes. What was asked is not: nobody read it.
-    pub fn turned_away(&self, request: u64, endpoint: &Endpoint, principal: &Principal, scopes: &[String]) {
+    /// `request`: its number and its client's address.
+    pub fn turned_away(
+        &self,
+        request: (u64, Option<IpAddr>),
+        endpoint: &Endpoint,
+        principal: &Principal,
+        scopes: &[String],
+    ) {
         let Some(audit) = &self.audit else { return };
         audit.write(Entry {
             at: SystemTime::now(),
-            request,
+            request: request.0,
+            address: request.1,
             caller: named(principal),
             endpoint: endpoint.config.path.clone(),
             method: "other",
@@ -96,6 +106,7 @@ impl Record {
         let draft = |audit: &Audit| Draft {
             audit: audit.clone(),
             request: call.request,
+            address: call.address,
             endpoint: Arc::clone(&call.endpoint),
             request_bytes: call.envelope.body().len(),
             trace: trace_id(call),
@@ -211,6 +222,7 @@ impl Record {
         draft.audit.write(Entry {
             at: SystemTime::now(),
             request: draft.request,
+            address: draft.address,
             caller: named(&self.principal),
             endpoint: draft.endpoint.config.path.clone(),
             method: self.method.as_str(),

@@ -1,6 +1,7 @@
 //! The door for MCP clients: the one visible, ordered list of layers, and what stands behind them.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ mod modern;
 mod respond;
 mod well_known;
 
-use crate::auth::{Authenticator, Principal};
+use crate::auth::{Authenticator, Certificates, Principal};
 use crate::config::Secret;
 use crate::gateway::{Endpoint, Gateway};
 use crate::net::Budget;
@@ -47,6 +48,8 @@ pub struct Door {
     pub tasks: Tasks,
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// Who clients are by their certificates.
+    pub certificates: Certificates,
     /// Sessions of legacy clients.
     pub sessions: Arc<Sessions>,
     /// Bounds of one request.
@@ -84,6 +87,8 @@ struct Visit {
     http: http::Request<()>,
     /// What `X-Request-Id` says.
     id: u64,
+    /// The client's address.
+    address: Option<IpAddr>,
     /// Who calls, once that is known.
     principal: Option<Arc<Principal>>,
     /// The caller's own token, where it is to be exchanged.
@@ -127,7 +132,7 @@ async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
     let (head, body) = http.into_parts();
     let mut payload = layers::unread::Payload::new(&head, body);
     let http = http::Request::from_parts(head, ());
-    let request = Box::new(Visit { http, id: 0, principal: None, token: None });
+    let request = Box::new(Visit { http, id: 0, address: None, principal: None, token: None });
 
     // Innermost first; a request passes them from the bottom up.
     let lent = &mut payload;
@@ -146,7 +151,7 @@ async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
     // A panic in one request is that request's 500, never a dead gateway.
     let serve = move |request| layers::panic::catch(door, request, serve);
     // Outermost, so that every answer has a request id and every log line of a request names it.
-    let mut response = layers::observe::follow(request, serve).await;
+    let mut response = layers::observe::follow(door, request, serve).await;
     // What a refusal left unread must not cost the client its next request.
     payload.read_away(&mut response).await;
     response

@@ -1,6 +1,7 @@
 //! The audit log: one line of JSON for every call and denial, written on a thread of its own. What it cannot keep up
 //! with is dropped and counted; no call waits for it.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -40,6 +41,8 @@ pub struct Entry {
     pub at: SystemTime,
     /// The number of its HTTP request, as `X-Request-Id` says it.
     pub request: u64,
+    /// Its client's address.
+    pub address: Option<IpAddr>,
     /// Who made it.
     pub caller: Caller,
     /// The path of its endpoint.
@@ -198,6 +201,8 @@ impl Writer {
 struct Line<'e> {
     time: &'e str,
     request: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<IpAddr>,
     principal: &'e str,
     #[serde(skip_serializing_if = "str::is_empty")]
     issuer: &'e str,
@@ -236,6 +241,7 @@ fn line(entry: &Entry, batch: &mut Vec<u8>) -> bool {
     let line = Line {
         time: &time,
         request: entry.request,
+        address: entry.address,
         principal: &entry.caller.principal,
         issuer: &entry.caller.issuer,
         subject: &entry.caller.subject,

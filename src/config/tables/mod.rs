@@ -30,6 +30,8 @@ pub(super) struct Sections {
     pub(super) gateway: Option<(GatewayEntry, Place)>,
     /// `[auth]` and where it begins.
     pub(super) auth: Option<(Auth, Place)>,
+    /// Where `[auth]` begins, if it names neither an issuer nor a key.
+    pub(super) nobody: Option<Place>,
     /// `[audit]` and where it begins.
     pub(super) audit: Option<(Audit, Place)>,
     /// `[contract]` and where it begins.
@@ -105,7 +107,13 @@ pub(super) struct ServerEntry {
 /// Reads one file.
 pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
-    let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
+    let mut nobody = None;
+    let auth = root.get("auth", |node| {
+        node.open(|table| {
+            nobody = (!table.has("issuer") && !table.has("key")).then(|| table.at().clone());
+            (auth::auth(table), table.at().clone())
+        })
+    });
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let contract = root.get("contract", |node| node.open(|table| (contract(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
@@ -117,6 +125,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
     Sections {
         gateway,
         auth,
+        nobody,
         audit,
         contract,
         telemetry,

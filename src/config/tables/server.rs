@@ -13,7 +13,8 @@ use super::super::values::{
     line_with_place, number, path, proxy_url, size, text, text_with_place, time,
 };
 use super::super::{
-    Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server, SessionScope, Target,
+    ClientFiles, Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server,
+    SessionScope, Target,
 };
 use super::ServerEntry;
 use super::contract::guarding;
@@ -38,7 +39,8 @@ const SCOPES: &[(&str, SessionScope)] = &[
 ];
 
 /// Keys that mean nothing beside `command`.
-const HTTP_ONLY: &[&str] = &["proxy", "ca_file", "connect_timeout", "forward_headers"];
+const HTTP_ONLY: &[&str] =
+    &["proxy", "ca_file", "client_cert", "client_key", "connect_timeout", "forward_headers"];
 /// Keys that mean nothing beside `url`.
 const STDIO_ONLY: &[&str] = &["env", "cwd", "user", "rlimit", "processes"];
 
@@ -137,6 +139,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         overrides: head.overrides,
         contract: table.or("contract", guarding, Guarding::Off),
         credentials,
+        identity: identity(table),
         forward_headers: forward_headers(table),
     };
     let whole = head.name.is_some() && head.target.is_some() && head.credentials.is_some();
@@ -148,6 +151,17 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     }
     credential_rules(table, &read);
     whole.then_some(read)
+}
+
+/// `client_cert` and `client_key`: both or none.
+fn identity(table: &Table<'_>) -> Option<ClientFiles> {
+    let (cert, key) = (table.get("client_cert", path), table.get("client_key", path));
+    for (has, lacks) in [("client_cert", "client_key"), ("client_key", "client_cert")] {
+        if table.has(has) && !table.has(lacks) {
+            table.report(has, format!("needs `{lacks}` beside it"), "");
+        }
+    }
+    Some(ClientFiles { cert: cert?, key: key? })
 }
 
 /// `processes`

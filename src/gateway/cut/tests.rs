@@ -86,7 +86,8 @@ fn what_has_no_text_to_cut_cannot_be_cut() {
         assert_eq!(cut_to(odd, 0, false), None, "{odd}");
     }
     // A first item of which nothing but its end would be left is the mark alone.
-    let annotated = json!({"content": [{"type": "text", "text": "x", "annotations": {"a": long("b", 5000)}}]});
+    let annotated =
+        json!({"content": [{"type": "text", "text": "x", "annotations": {"a": long("b", 5000)}}]});
     let found = cut_to(&annotated.to_string(), 500, false).unwrap();
     assert!(found["content"][0]["text"].as_str().unwrap().starts_with("\n[Cut here"));
 }

@@ -1,7 +1,7 @@
 //! The envelope against serde_json, and every malformed body of F-088.
 
 use super::{Tree, json_text, space, spelled};
-use crate::protocol::envelope::{Envelope, Bound, EnvelopeError, Limits, MessageKind, exceeded};
+use crate::protocol::envelope::{Bound, Envelope, EnvelopeError, Limits, MessageKind, exceeded};
 use crate::protocol::object::{Object, Span};
 use bytes::Bytes;
 use proptest::collection::vec;
