@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Certificates};
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
 use crate::config::{Config, Files, Gateway as GatewayConfig, Guarding};
@@ -91,6 +91,7 @@ impl App {
         let door = Arc::new(Door {
             terms: ArcSwap::from_pointee(terms(&config, listen)?),
             sessions: Sessions::start(&gateway, &tasks),
+            certificates: Certificates::default(),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),
             tasks: tasks.clone(),
@@ -112,11 +113,11 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
+        let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::clone(&door));
-        let served = tasks.spawn(
-            "listener",
-            net::serve(public, service, options(stats, identity.clone()), tasks.clone(), drain.clone()),
-        );
+        let public_options = ListenOptions { proxies, ..options(stats, identity.clone()) };
+        let served = tasks
+            .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
         tasks.spawn(
@@ -231,7 +232,9 @@ pub fn public_url(config: &Config, bound: SocketAddr) -> anyhow::Result<Url> {
 /// Who we are towards clients, where TLS is ours to end.
 fn identity(config: &Config) -> anyhow::Result<Option<Arc<Identity>>> {
     let Some(tls) = config.tls.clone() else { return Ok(None) };
-    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca };
+    // Who has a token instead needs no certificate.
+    let optional = config.auth.is_some();
+    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca, optional };
     Ok(Some(Arc::new(Identity::load(files).context("[tls]")?)))
 }
 
@@ -311,6 +314,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         max_connections: config.max_connections,
         keep_alive: config.keepalive_interval,
         tls: None,
+        proxies: Vec::new(),
         stats,
     }
 }

@@ -1,5 +1,6 @@
 //! The core: one [`Call`] in, one result or error out, notices on the way; knows only modern MCP.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -87,6 +88,8 @@ pub struct Call {
     pub members: Members,
     /// The number of the HTTP request, as `X-Request-Id` tells it.
     pub request: u64,
+    /// The client's address, as far as it is known.
+    pub address: Option<IpAddr>,
     /// What the client said of itself.
     pub client: Client,
     /// When it arrived.

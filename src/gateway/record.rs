@@ -1,6 +1,7 @@
 //! The one place that records how a request ended: in metrics, in the audit log, in spans. A record dropped open means
 //! that it was cancelled.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -72,6 +73,7 @@ struct Draft {
     /// Whether the answer waits for the line.
     strict: bool,
     request: u64,
+    address: Option<IpAddr>,
     endpoint: Arc<Endpoint>,
     request_bytes: usize,
     trace: Option<String>,
@@ -86,12 +88,20 @@ const UNTOLD: GatewayError =
 
 impl Gateway {
     /// Records that somebody known was not let in, for want of these scopes. What was asked is not: nobody read it.
-    pub fn turned_away(&self, request: u64, endpoint: &Endpoint, principal: &Principal, scopes: &[String]) {
+    /// `request`: its number and its client's address.
+    pub fn turned_away(
+        &self,
+        request: (u64, Option<IpAddr>),
+        endpoint: &Endpoint,
+        principal: &Principal,
+        scopes: &[String],
+    ) {
         self.metrics.recent.denial(|| denial(principal, "other", scopes));
         let Some(audit) = self.audit() else { return };
         audit.write(Entry {
             at: SystemTime::now(),
-            request,
+            request: request.0,
+            address: request.1,
             caller: named(principal),
             endpoint: endpoint.config.path.clone(),
             method: "other",
@@ -146,6 +156,7 @@ impl Record {
             audit,
             strict: call.snapshot.config.audit.strict,
             request: call.request,
+            address: call.address,
             endpoint: Arc::clone(&call.endpoint),
             request_bytes: call.envelope.body().len(),
             trace: match &traced {
@@ -349,6 +360,7 @@ impl Record {
         let entry = Entry {
             at: SystemTime::now(),
             request: draft.request,
+            address: draft.address,
             caller: named(&self.principal),
             endpoint: draft.endpoint.config.path.clone(),
             method: self.method.as_str(),

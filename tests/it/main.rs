@@ -5,6 +5,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
 #![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
+mod addresses;
 mod allowed;
 mod answers;
 mod audit;
@@ -82,5 +83,6 @@ mod tasks_ext;
 mod timeouts;
 mod tool_search;
 mod traces;
+mod truncate;
 mod validate;
 mod watch;
