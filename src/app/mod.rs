@@ -115,8 +115,8 @@ impl App {
             "admin listener",
             net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
         );
-        tracing::info!(%listen, %admin, "listening");
         metrics.reloads().began();
+        tracing::info!(%listen, %admin, "listening");
         let (bound, turn) = ((listen, admin), Mutex::default());
         let reloader = Reloader { door, hosts, readiness: Arc::clone(&readiness), identity, bound, turn };
         let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());

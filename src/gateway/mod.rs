@@ -1,6 +1,7 @@
 //! The core: one [`Call`] in, one result or error out, notices on the way; knows only modern MCP.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -191,6 +192,8 @@ pub struct Gateway {
     links: links::Links,
     parked: Arc<parked::Parked>,
     drain: CancellationToken,
+    /// Cancelled when what still runs is given up.
+    cut: CancellationToken,
 }
 
 impl Gateway {
@@ -214,6 +217,7 @@ impl Gateway {
             links: links::Links::default(),
             parked,
             drain: CancellationToken::new(),
+            cut: CancellationToken::new(),
         }
     }
 
@@ -247,9 +251,21 @@ impl Gateway {
         self.catalogue.nudge();
     }
 
-    /// Ends all streams of changes, with words, over a few seconds.
-    pub fn drain(&self) {
+    /// Ends all streams of changes, with words, over a few seconds. Calls that wait for their clients' answers, and that
+    /// nobody attends, are kept for `patience` from now on.
+    pub fn drain(&self, patience: Duration) {
         self.drain.cancel();
+        self.parked.hurry(patience);
+    }
+
+    /// Gives up what still runs: doors tell their clients so.
+    pub fn cut(&self) {
+        self.cut.cancel();
+    }
+
+    /// Cancelled by [`Gateway::cut`]. One lock for all who wait for it: not for calls that are soon over.
+    pub const fn is_cut(&self) -> &CancellationToken {
+        &self.cut
     }
 
     /// Returns once no call waits for its client's answers.
