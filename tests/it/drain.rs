@@ -107,6 +107,8 @@ async fn f_052_a_call_that_runs_too_long_is_told() {
         exchange.gone().await;
     }
     gateway.log.wait("it says so", |line| line.contains("are cut")).await;
+    // Before its end another signal would be the second one.
+    gateway.log.wait("it stops", |line| line.contains("\"stopped\"")).await;
 }
 
 /// Covers: R-40, issue 6: a call whose client was asked something and has left does not hold up the end.
