@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
 use crate::catalogue::shelf::Rules;
@@ -36,6 +37,7 @@ mod core;
 mod reload;
 mod restart;
 mod shutdown;
+pub mod usage;
 
 pub use core::Core;
 use reload::Reloader;
@@ -77,6 +79,7 @@ impl App {
         let audit = audit(&config, &tasks, &metrics)?;
         let gateway = build(&config, &tasks, &metrics, &budget, true)?;
         let gateway = Arc::new(gateway.with_audit(audit.clone()));
+        usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
 
@@ -97,6 +100,7 @@ impl App {
             stats: Arc::clone(&stats),
             budget: budget.clone(),
             tasks: tasks.clone(),
+            status: Board::new(admin.ip().is_loopback()),
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
         let identity = identity(&config)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::App;
+use super::{App, usage};
 
 /// What servers and tasks get after the drain, to end themselves: the kill ladder takes two graces.
 const LAST_GRACE: Duration = Duration::from_secs(6);
@@ -52,6 +52,7 @@ impl App {
         if timeout(LAST_GRACE, self.gateway.servers.stop()).await.is_err() {
             tracing::warn!("a server did not end in time");
         }
+        usage::close(self.gateway.snapshot().config.gateway.state_dir.as_deref(), &self.gateway.metrics);
         self.close.cancel();
         if !self.tasks.shutdown(Duration::from_secs(2)).await {
             tracing::warn!(running = self.tasks.running(), "tasks did not end in time");

@@ -17,6 +17,7 @@ use crate::protocol::items::Item;
 use crate::protocol::method::Kind;
 use crate::telemetry::Metrics;
 use crate::telemetry::audit::{Audit, ContractEntry};
+use crate::telemetry::recent::Differing;
 
 /// How often it is looked whether the lock file is another one.
 const LOOK: Duration = Duration::from_secs(2);
@@ -93,6 +94,14 @@ impl Contracts {
         let (kind, item) = (change.key.kind.as_str(), change.key.native.as_str());
         tracing::warn!(server, kind, item, class, held, ?rules, "a definition differs from the approved one");
         self.metrics.contract_change(server, class);
+        self.metrics.recent.contract(Differing {
+            server: server.to_owned(),
+            kind,
+            item: item.to_owned(),
+            class,
+            held,
+            rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+        });
         if let Some(audit) = self.audit.get() {
             audit.write_contract(ContractEntry {
                 at: SystemTime::now(),

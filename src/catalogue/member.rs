@@ -39,6 +39,7 @@ impl Member {
             metrics: Arc::clone(&shared.metrics),
             guard,
             retired: retired.clone(),
+            checkers: Arc::clone(&shared.checkers),
         };
         shared.metrics.missing(&server.name).set(1);
         let per_user = server.config.credentials.is_per_user();

@@ -11,6 +11,8 @@ use tokio::sync::watch as watch_channel;
 use tokio::time::{Instant, timeout};
 
 pub mod bindings;
+mod changed;
+mod checkers;
 mod execution;
 pub mod fault;
 mod fetch;
@@ -47,6 +49,8 @@ pub struct Catalogue {
     metrics: Arc<Metrics>,
     /// The approved definitions, where any server is guarded.
     contracts: ArcSwapOption<Contracts>,
+    /// Compiled schemas, where calls are held against them.
+    checkers: Arc<checkers::Checkers>,
 }
 
 /// How long another configuration waits for what new servers offer, so that callers see it whole.
@@ -63,7 +67,8 @@ impl Catalogue {
     /// An empty catalogue.
     pub fn new(tasks: Tasks, metrics: Arc<Metrics>) -> Self {
         let hub = Arc::new(watch_channel::Sender::new(0));
-        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts: ArcSwapOption::empty() }
+        let contracts = ArcSwapOption::empty();
+        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts, checkers: Arc::default() }
     }
 
     /// Servers planned from now on are guarded by these approved definitions.
@@ -121,6 +126,11 @@ impl Catalogue {
     /// Says that something else changed that lists are made of.
     pub fn nudge(&self) {
         self.hub.send_modify(|version| *version += 1);
+    }
+
+    /// What there is of each server, in file order.
+    pub fn members(&self) -> Arc<Vec<Arc<Member>>> {
+        self.members.load_full()
     }
 
     /// What the gateway itself is shown of each server, in file order.

@@ -9,6 +9,7 @@ use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::checkers::Checkers;
 use super::follow;
 use super::guard::Guard;
 use super::publish::Published;
@@ -64,6 +65,8 @@ pub struct Shelf {
     reads: Arc<Reads>,
     /// What was approved of it.
     pub(super) guard: Option<Arc<Guard>>,
+    /// What calls are held against (`validate`).
+    pub(super) checkers: Arc<Checkers>,
     pub(super) store: Option<Store>,
     /// Whether gauges tell of it.
     pub(super) gauged: bool,
@@ -85,6 +88,7 @@ pub(super) struct Maker {
     pub(super) guard: Option<Arc<Guard>>,
     /// As in [`Shelf`].
     pub(super) retired: CancellationToken,
+    pub(super) checkers: Arc<Checkers>,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +112,7 @@ impl Shelf {
         Self {
             store: None,
             guard: maker.guard.clone(),
+            checkers: Arc::clone(&maker.checkers),
             server,
             rules,
             context: ArcSwapOption::empty(),

@@ -83,6 +83,7 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     let gateway = stands(reading, &root, all.gateway.take(), ("gateway", tables::gateway));
     let (gateway, listen_at) = (gateway.gateway, gateway.listen_at);
     let telemetry = stands(reading, &root, all.telemetry.take(), ("telemetry", tables::telemetry));
+    let admin = stands(reading, &root, all.admin.take(), ("admin", tables::admin));
     let audit = stands(reading, &root, all.audit.take(), ("audit", tables::audit));
     let contract = stands(reading, &root, all.contract.take(), ("contract", tables::contract));
     check::across(reading, &all, &gateway);
@@ -102,12 +103,13 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     let mut servers: Vec<Server> =
         all.servers.into_iter().filter(|entry| entry.enabled).filter_map(|entry| entry.server).collect();
     let grants = all.grants.into_iter().filter_map(|entry| entry.grant).collect();
+    let limits = all.limits.into_iter().flatten().collect();
     let auth = all.auth.map(|(auth, _)| auth);
     if auth.as_ref().is_some_and(|auth| auth.allow_insecure_http) {
         servers.iter_mut().for_each(|server| server.credentials.unguard());
     }
     let tls = all.tls.and_then(|(tls, _)| tls);
-    Ok(Config { gateway, endpoints, servers, auth, grants, audit, contract, telemetry, tls })
+    Ok(Config { gateway, endpoints, servers, auth, grants, limits, admin, audit, contract, telemetry, tls })
 }
 
 /// A table as it stands in one of the files, or as if the first one had it without any key.
@@ -190,6 +192,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     }
     once(reading, &mut all.gateway, more.gateway);
     once(reading, &mut all.auth, more.auth);
+    once(reading, &mut all.admin, more.admin);
     once(reading, &mut all.audit, more.audit);
     once(reading, &mut all.contract, more.contract);
     once(reading, &mut all.telemetry, more.telemetry);
@@ -197,6 +200,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     all.endpoints.extend(more.endpoints);
     all.servers.extend(more.servers);
     all.grants.extend(more.grants);
+    all.limits.extend(more.limits);
 }
 
 fn once<T>(reading: &Reading<'_>, slot: &mut Option<(T, Place)>, more: Option<(T, Place)>) {

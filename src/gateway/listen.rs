@@ -29,7 +29,7 @@ use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
 use caller::Caller;
 use filter::Wanted;
-use streams::Counted;
+pub use streams::Counted;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
 const ACK: Duration = Duration::from_millis(500);
@@ -75,6 +75,16 @@ struct Wanting {
 }
 
 impl Gateway {
+    /// A place for one more stream that a client of this principal holds open; `None`: it has as many as it may
+    /// (`max_streams`).
+    pub fn hold_stream(&self, principal: &Arc<str>, most: usize) -> Option<Counted> {
+        let counted = Counted::new(&self.streams, principal, most, self.metrics.listen_streams());
+        if counted.is_none() {
+            self.metrics.limited("max_streams");
+        }
+        counted
+    }
+
     /// Serves one stream until the client leaves, its token is over, or the gateway drains: then the result that ends
     /// it (S-09, S-38).
     pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
@@ -110,14 +120,13 @@ impl Gateway {
         let id = call.envelope.id().cloned().ok_or(GatewayError::InvalidRequest("a request needs an id"))?;
         let wanted = Wanted::read(&call)?;
         let most = call.snapshot.config.gateway.max_streams;
-        let gauge = self.metrics.listen_streams();
         let counted = match &call.client.session {
-            // What a session watches is no stream that a client holds open; its door bounds it.
+            // What a session watches is no stream that a client holds open: its door counts those.
             Some(_) => None,
-            None => Some(Counted::new(&self.streams, &call.principal.id, most, gauge).ok_or_else(|| {
-                self.metrics.limited("max_streams");
-                GatewayError::Internal("too many streams are open; close one first")
-            })?),
+            None => Some(
+                self.hold_stream(&call.principal.id, most)
+                    .ok_or(GatewayError::Internal("too many streams are open; close one first"))?,
+            ),
         };
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();

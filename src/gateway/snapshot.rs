@@ -7,6 +7,7 @@ use bytes::Bytes;
 use moka::sync::Cache;
 
 use super::books::Books;
+use super::limits::Limits;
 use super::names::NameRules;
 use super::sheet::Sheets;
 use super::view::Views;
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub rules: NameRules,
     /// Who may use what.
     pub policy: Policy,
+    /// How often; [`super::Gateway::swap`] lets those of the snapshot before go on.
+    pub limits: Limits,
     /// Who is let in; without one everybody is, as `anonymous`. Here, so that nobody let in by one configuration
     /// is ever judged by the grants of another.
     pub auth: Option<Arc<Authenticator>>,
@@ -86,6 +89,7 @@ impl Snapshot {
             endpoints,
             server_info: server_info(&config),
             rules: NameRules::from(&config.gateway),
+            limits: Limits::new(&config.limits, &Limits::default()),
             policy,
             config,
             auth: None,

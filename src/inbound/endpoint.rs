@@ -104,6 +104,9 @@ async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Res
         Err(error) => {
             let era = if in_session(&visitor) { Era::Legacy } else { Era::Modern };
             note(door, None, Outcome::BadRequest, era);
+            if let Some(bound) = error.bound {
+                door.metrics.limited(bound.as_str());
+            }
             respond::refuse(&Refusal::from(&error), error.id.as_ref())
         }
     }

@@ -27,6 +27,7 @@ mod resume;
 mod retire;
 pub mod running;
 pub mod server;
+pub mod standing;
 pub mod wire;
 
 pub use context::{Asks, Context};
@@ -36,6 +37,7 @@ pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
+pub use standing::Standing;
 
 use crate::config::{Config, Server as ServerConfig, Target};
 use crate::net::budget::Budget;
@@ -147,13 +149,13 @@ impl Servers {
                 let towards = Towards { server: &name, url, ca_file: ca_file.as_deref() };
                 let credential = Credential::new(&towards, &server.credentials, &self.shared.tasks);
                 let budget = self.budget.clone();
-                let link = HttpLink::new(clients, url, credential, budget, server.max_result);
+                let link = HttpLink::new(clients, url, credential, budget, server.most_read());
                 Origin::Http(Arc::new(link.map_err(failed)?))
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {
                     state_dir: config.gateway.state_dir.clone(),
-                    ..StdioOptions::new(server.name.clone(), server.max_result)
+                    ..StdioOptions::new(server.name.clone(), server.most_read())
                 };
                 Origin::Stdio(Box::new(command.clone()), options)
             }

@@ -19,6 +19,7 @@ use super::places::{Origin, Places};
 use super::request::Request;
 use super::resume::Resume;
 use super::running::Running;
+use super::standing::LastFailure;
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config;
@@ -72,13 +73,14 @@ pub struct Server {
     pub(super) places: Places,
     ids: Arc<AtomicU64>,
     permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    pub(super) waiting: AtomicUsize,
     pub(super) up: IntGauge,
-    inflight: IntGauge,
+    pub(super) inflight: IntGauge,
     pub(super) restarts: IntCounter,
     no_discover: AtomicBool,
     /// What the files of its link held when it was made.
     materials: Vec<Option<[u8; 32]>>,
+    pub(super) last_failure: LastFailure,
 }
 
 /// What every server shares with the others.
@@ -112,6 +114,7 @@ impl Server {
             restarts: metrics.child_restarts(&config.name),
             no_discover: AtomicBool::new(false),
             materials: materials(&config),
+            last_failure: LastFailure::default(),
             config,
         }
     }
@@ -136,7 +139,9 @@ impl Server {
 
     /// No answer within the limit that came first: that of silence, or `max_timeout`.
     pub(super) fn timed_out(&self, silence: Duration, at_most: bool) -> OutboundError {
-        self.error(Failure::Timeout(if at_most { self.config.max_timeout } else { silence }), true)
+        let failure = Failure::Timeout(if at_most { self.config.max_timeout } else { silence });
+        self.last_failure.note(&failure);
+        self.error(failure, true)
     }
 
     /// Whether the next contact begins with the handshake (G-64).
@@ -234,6 +239,7 @@ impl Server {
                     if !matches!(failure, Failure::NoToken(_)) {
                         self.contact(false);
                     }
+                    self.last_failure.note(&failure);
                     return Err(self.error(failure, sent));
                 }
             };

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use super::tail::Tail;
 use crate::auth::Principal;
 use crate::gateway::{Call, GatewayError, Outlet};
 use crate::inbound::endpoint::not_allowed;
-use crate::inbound::respond::{Body, NOTICES, stream};
+use crate::inbound::respond::{Body, NOTICES, empty, stream};
 use crate::inbound::{Door, Response};
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::{Envelope, Id, Limits};
@@ -41,6 +41,11 @@ const OURS: GatewayError = GatewayError::Internal("the gateway failed on this re
 /// nobody knows replays nothing.
 pub(super) fn get(origin: &Arc<Origin>, held: Use) -> Response {
     let session = &origin.session;
+    let most = origin.snapshot.config.gateway.max_streams;
+    // Before anything is opened for it. The same places as those of streams of the modern revision.
+    let Some(counted) = origin.door.gateway.hold_stream(&origin.principal.id, most) else {
+        return too_many();
+    };
     let last = origin.headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let (events, behind) = match last.and_then(|event| session.stream_of(event)) {
         Some((events, number)) => (events, Some(number)),
@@ -55,8 +60,15 @@ pub(super) fn get(origin: &Arc<Origin>, held: Use) -> Response {
         return not_allowed();
     }
     let until = Some(session.expires.min(expiry(&origin.principal).unwrap_or(session.expires)));
-    let tail = Tail::new(events, behind, held, origin.door.bounds().keepalive, until);
+    let tail = Tail::new(events, behind, held, origin.door.bounds().keepalive, until).counted(counted);
     stream(StatusCode::OK, Body::Tail(Box::new(tail)))
+}
+
+/// The answer for a stream too many: no body was read, so the status says it (design §6).
+fn too_many() -> Response {
+    let mut response = empty(StatusCode::TOO_MANY_REQUESTS);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+    response
 }
 
 /// When a caller's credential ends: no stream outlives it (S-38).
