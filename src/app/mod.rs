@@ -124,8 +124,8 @@ impl App {
             "admin listener",
             net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
         );
-        tracing::info!(%listen, %admin, "listening");
         metrics.reloads().began();
+        tracing::info!(%listen, %admin, "listening");
         let (bound, turn) = ((listen, admin), Mutex::default());
         let (watched, eyes) = (Arc::clone(&readiness), Arc::clone(&sight));
         let reloader = Reloader { door, hosts, readiness: watched, identity, sight: eyes, bound, turn };

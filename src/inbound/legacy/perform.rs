@@ -167,7 +167,10 @@ pub(super) async fn perform(
     });
     tokio::select! {
         last = work => Some(last),
-        () = token.cancelled() => origin.session.end.is_cancelled().then(|| over(&id)),
+        () = token.cancelled() => match origin.door.gateway.is_cut().is_cancelled() {
+            true => Some(origin.failure(Method::Ping, &id, &GatewayError::STOPPED)),
+            false => origin.session.end.is_cancelled().then(|| over(&id)),
+        },
     }
 }
 
