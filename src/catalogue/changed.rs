@@ -65,6 +65,8 @@ mod tests {
                 timeout: None,
                 ui: None,
                 held: None,
+                aids: None,
+                checks: None,
             })
             .collect();
         list

@@ -11,6 +11,7 @@ use super::hints::{Hints, Scope};
 use super::publish::Published;
 use super::shelf::Shelf;
 use super::walk::{self, Walked};
+use crate::config::Validating;
 use crate::outbound::{Failure, OutboundError};
 use crate::protocol::method::Kind;
 
@@ -90,6 +91,11 @@ impl Shelf {
             published.approved = kept.number;
             for item in &mut published.items {
                 item.held = kept.held.get(&item.native).cloned();
+            }
+        }
+        if kind == Kind::Tools && self.server.config.validate != Validating::Off {
+            for item in &mut published.items {
+                item.checks = Some(self.checkers.of(&item.said));
             }
         }
         published

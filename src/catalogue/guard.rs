@@ -54,6 +54,11 @@ impl Contracts {
         Ok(Self { path: path.to_path_buf(), state, metrics, audit: OnceLock::new() })
     }
 
+    /// Whether it is this file that is read.
+    pub fn is_at(&self, path: &Path) -> bool {
+        self.path == path
+    }
+
     /// Changes are told to this log, too.
     pub fn set_audit(&self, audit: Audit) {
         // It is set once, before anybody calls.
@@ -164,6 +169,11 @@ impl Guard {
         let contracts = contracts.filter(|_| server.contract != Guarding::Off)?;
         let (hold, server) = (server.contract == Guarding::Hold, server.name.clone());
         Some(Self { server, hold, contracts: Arc::clone(contracts), known: Mutex::default() })
+    }
+
+    /// Whether it is held against these.
+    pub(super) fn is_by(&self, contracts: &Arc<Contracts>) -> bool {
+        Arc::ptr_eq(&self.contracts, contracts)
     }
 
     /// The number of the approved definitions in use.

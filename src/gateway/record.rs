@@ -37,6 +37,8 @@ pub(super) struct Record {
     route: Option<Arc<Route>>,
     /// Set where a successful answer is not simply `ok`.
     outcome: Option<Outcome>,
+    /// It was counted against the limits.
+    counted: bool,
     /// It was for what this caller may not know of: a denial, whatever was answered.
     concealed: bool,
     /// What the audit log wants besides; `None`: there is no log.
@@ -124,6 +126,7 @@ impl Record {
             server: None,
             route: None,
             outcome: None,
+            counted: false,
             concealed: false,
             audit: gateway.audit.as_ref().map(|audit| Box::new(draft(audit))),
             closed: false,
@@ -157,6 +160,11 @@ impl Record {
             Decision::NeedsScopes { grant } => Some(grant),
             Decision::Hidden => None,
         };
+    }
+
+    /// Whether it counts against the limits: the first time it is asked.
+    pub(super) fn counts(&mut self) -> bool {
+        !std::mem::replace(&mut self.counted, true)
     }
 
     /// Time that was not ours.

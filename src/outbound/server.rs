@@ -23,6 +23,7 @@ use super::standing::LastFailure;
 use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config;
+use crate::config::files::print_of;
 use crate::protocol::edit::Parts;
 use crate::protocol::version::Era;
 use crate::tasks::Tasks;
@@ -77,6 +78,8 @@ pub struct Server {
     pub(super) inflight: IntGauge,
     pub(super) restarts: IntCounter,
     no_discover: AtomicBool,
+    /// What the files of its link held when it was made.
+    materials: Vec<Option<[u8; 32]>>,
     pub(super) last_failure: LastFailure,
 }
 
@@ -104,15 +107,26 @@ impl Server {
             tasks: tasks.clone(),
             metrics: Arc::clone(metrics),
             ids: Arc::clone(&shared.ids),
-            permits: Arc::new(Semaphore::new(config.permits().min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(permits(&config))),
             waiting: AtomicUsize::new(0),
             up: metrics.server_up(&config.name),
             inflight: metrics.inflight(&config.name),
             restarts: metrics.child_restarts(&config.name),
             no_discover: AtomicBool::new(false),
+            materials: materials(&config),
             last_failure: LastFailure::default(),
             config,
         }
+    }
+
+    /// Whether it is what this asks for, down to the files that its link is made of.
+    pub(super) fn is_of(&self, wanted: &config::Server) -> bool {
+        self.config == *wanted && self.materials == materials(wanted)
+    }
+
+    /// Whether no call runs here or waits to.
+    pub(super) fn is_free(&self) -> bool {
+        self.permits.available_permits() == permits(&self.config) && self.waiting.load(Ordering::Relaxed) == 0
     }
 
     pub(super) fn next_id(&self) -> u64 {
@@ -297,4 +311,12 @@ impl Server {
             let _ = deliver(&place, &peer, message, limit).await;
         });
     }
+}
+
+fn permits(config: &config::Server) -> usize {
+    config.permits().min(Semaphore::MAX_PERMITS)
+}
+
+fn materials(config: &config::Server) -> Vec<Option<[u8; 32]>> {
+    config.materials().into_iter().map(print_of).collect()
 }

@@ -8,7 +8,9 @@ pub mod metrics;
 pub mod outcome;
 mod plain;
 pub mod recent;
+pub mod reloads;
 pub mod trace;
+pub mod usage;
 
 pub use metrics::Metrics;
 pub use outcome::Outcome;

@@ -4,9 +4,10 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{choice, each, line, path};
-use super::{Admin, Audit, Auth, Contract, Endpoint, Gateway, LogFormat, Server, Telemetry, Tls};
+use super::{Admin, Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
 
 mod admin;
+mod aids;
 mod audit;
 mod auth;
 mod contract;
@@ -14,6 +15,7 @@ mod credentials;
 mod endpoint;
 mod gateway;
 mod grant;
+mod limit;
 mod server;
 
 pub(super) use admin::admin;
@@ -47,6 +49,8 @@ pub(super) struct Sections {
     pub(super) servers: Vec<ServerEntry>,
     /// `[[grant]]`
     pub(super) grants: Vec<GrantEntry>,
+    /// `[[limit]]`; without its typed part after a problem.
+    pub(super) limits: Vec<Option<Limit>>,
 }
 
 /// `[gateway]` and what of it is not in the typed configuration.
@@ -115,6 +119,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
     let endpoints = root.get("endpoint", |node| rows(node, "path", endpoint::endpoint));
     let servers = root.get("server", |node| rows(node, "name", server::server));
     let grants = root.get("grant", |node| rows(node, "", grant::grant));
+    let limits = root.get("limit", |node| rows(node, "", limit::limit));
     Sections {
         gateway,
         auth,
@@ -126,6 +131,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         endpoints: endpoints.unwrap_or_default(),
         servers: servers.unwrap_or_default(),
         grants: grants.unwrap_or_default(),
+        limits: limits.unwrap_or_default(),
     }
 }
 

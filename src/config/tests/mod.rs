@@ -12,6 +12,7 @@ mod files;
 mod generated;
 mod grants;
 mod include;
+mod limits;
 mod reports;
 mod rules;
 mod servers;
