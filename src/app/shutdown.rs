@@ -18,10 +18,14 @@ const AUDIT: Duration = Duration::from_secs(2);
 impl App {
     /// Drains and ends; returns when every child is reaped and every task has ended or the deadlines are over.
     pub async fn stop(self) {
+        let drain_timeout = self.gateway.snapshot().config.gateway.drain_timeout;
         self.readiness.drain();
-        tracing::info!(timeout = ?self.drain_timeout, "draining");
+        self.settled.cancel();
+        // What is half way in is out of the way first.
+        drop(self.reloader.turn.lock().await);
+        tracing::info!(timeout = ?drain_timeout, "draining");
         self.gateway.drain();
-        let mut until = Instant::now() + self.drain_timeout;
+        let mut until = Instant::now() + drain_timeout;
         // Who was asked something comes back by another connection: until the last of them has, we listen.
         if timeout_at(until, self.gateway.unparked()).await.is_err() {
             tracing::warn!(

@@ -119,6 +119,9 @@ impl Shelf {
         }
         let published = Arc::new(published);
         let old = slot.known.swap(Some(Arc::clone(&published)));
+        if self.gauged {
+            self.tell_operators(kind, old.as_deref(), &published);
+        }
         self.bytes.fetch_add(published.bytes(), Ordering::Relaxed);
         self.bytes.fetch_sub(old.as_ref().map_or(0, |old| old.bytes()), Ordering::Relaxed);
         if old.is_none_or(|old| old.id != published.id || old.announced != published.announced) {

@@ -224,13 +224,15 @@ fn question(route: &Route, arguments: Option<&str>) -> String {
     let mut count = 0;
     leaves::each(arguments.unwrap_or("{}"), &mut |path, value| {
         count += 1;
-        if count > SHOWN {
-            text.push_str("\n…");
-            return false;
+        if count <= SHOWN {
+            let _ = write!(text, "\n{path}: {}", shown(path, value));
         }
-        let _ = write!(text, "\n{path}: {}", shown(path, value));
         true
     });
+    if let Some(more) = count.checked_sub(SHOWN).filter(|more| *more > 0) {
+        let values = if more == 1 { "value" } else { "values" };
+        let _ = write!(text, "\n… and {more} more {values} that are not shown");
+    }
     text
 }
 
@@ -240,8 +242,10 @@ fn shown(path: &str, value: &str) -> String {
         return "•••".to_owned();
     }
     let mut text: String = value.chars().take(LONGEST).map(leaves::harmless).collect();
-    if value.chars().nth(LONGEST).is_some() {
-        text.push('…');
+    let more = value.chars().skip(LONGEST).count();
+    if more > 0 {
+        let characters = if more == 1 { "character" } else { "characters" };
+        let _ = write!(text, "… ({more} more {characters})");
     }
     text
 }
@@ -273,6 +277,8 @@ mod tests {
         assert_eq!(shown("newPassword", "1"), "•••");
         assert_eq!(shown("x", &format!("see ghp_{}", "aB3".repeat(12))), "•••");
         assert_eq!(shown("x", "a\nb\u{202e}"), "a·b·");
-        assert_eq!(shown("x", &"é".repeat(201)).chars().count(), 201);
+        assert_eq!(shown("x", &"é".repeat(200)), "é".repeat(200));
+        assert_eq!(shown("x", &"é".repeat(201)), format!("{}… (1 more character)", "é".repeat(200)));
+        assert_eq!(shown("x", &"é".repeat(5200)), format!("{}… (5000 more characters)", "é".repeat(200)));
     }
 }

@@ -9,6 +9,7 @@ use super::confirm::Gate;
 use super::discovery;
 use super::record::Record;
 use super::relay;
+use super::results;
 use super::state::Bound;
 use super::view::Route;
 use super::{Call, Gateway, GatewayError, Outlet, told};
@@ -33,6 +34,8 @@ pub(super) struct Errand<'a> {
     pub(super) timeout: Option<Duration>,
     /// Where a read is kept, and the epoch it began in.
     pub(super) keep: Option<(&'a Shelf, u64)>,
+    /// Whether its result has structured content by the tool's own word (`outputSchema`); known where results are cut.
+    pub(super) promises: bool,
     /// What its structured result is held against.
     pub(super) checks: Option<&'a Checks>,
 }
@@ -66,6 +69,10 @@ impl Gateway {
             Err(error) if kind == Kind::Tools && error.is_for_the_model() => {
                 record.outcome(error.outcome());
                 Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
+            }
+            Err(GatewayError::Limited(mut limited)) if kind == Kind::Tools => {
+                limited.result = Some(results::limited(&limited, &call.snapshot.server_info));
+                Err(GatewayError::Limited(limited))
             }
             Err(GatewayError::Held(why, outcome)) if kind == Kind::Tools => {
                 record.outcome(outcome);
@@ -146,6 +153,7 @@ impl Gateway {
             Gate::Confirmed(call) => return Box::pin(self.attempt(&call, route, outlet, record)).await,
             Gate::Closed(answer) => return Ok(answer),
         }
+        let kind = invoked(call);
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {
@@ -165,8 +173,11 @@ impl Gateway {
             request,
             timeout: route.item().timeout,
             keep: None,
+            promises: route.shelf.server.config.truncate && promises(&route.item().json),
             checks: told::of_results(route),
         };
+        let tool = Some(&route.native_json).filter(|_| kind == Kind::Tools);
+        self.count(call, &errand, tool, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 
@@ -252,7 +263,16 @@ impl Gateway {
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand { server, native: &native, request, timeout: None, keep: None, checks: None };
+        let errand = Errand {
+            server,
+            native: &native,
+            request,
+            timeout: None,
+            keep: None,
+            promises: false,
+            checks: None,
+        };
+        self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 }
@@ -260,6 +280,13 @@ impl Gateway {
 /// What a call or a get names.
 fn invoked(call: &Call) -> Kind {
     if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts }
+}
+
+/// Whether a tool's definition says what its structured content is.
+fn promises(definition: &[u8]) -> bool {
+    let text = std::str::from_utf8(definition).unwrap_or_default();
+    let tool = Object::parse(text, Span::new(0, text.len()));
+    tool.is_ok_and(|tool| !matches!(tool.get(text, "outputSchema"), Ok(None)))
 }
 
 /// Whether a call of a tool that is held back can be made as it was approved.

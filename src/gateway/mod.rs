@@ -13,12 +13,14 @@ mod along;
 pub mod books;
 mod confirm;
 mod converse;
+mod cut;
 mod digest;
 mod discover;
 mod discovery;
 pub mod error;
 mod invoke;
 mod leaves;
+pub mod limits;
 mod links;
 mod list;
 mod listen;
@@ -42,6 +44,8 @@ mod told;
 pub mod view;
 
 pub use error::GatewayError;
+pub use limits::Limits;
+pub use listen::Counted;
 pub use quota::Quota;
 pub use snapshot::{Endpoint, Snapshot};
 
@@ -190,6 +194,7 @@ pub struct Gateway {
     audit: Option<Audit>,
     streams: Arc<Quota>,
     links: links::Links,
+    counting: limits::Counting,
     parked: Arc<parked::Parked>,
     drain: CancellationToken,
 }
@@ -213,6 +218,7 @@ impl Gateway {
             audit: None,
             streams: Arc::default(),
             links: links::Links::default(),
+            counting: limits::Counting::default(),
             parked,
             drain: CancellationToken::new(),
         }
@@ -227,6 +233,11 @@ impl Gateway {
         Self { audit, ..self }
     }
 
+    /// Where every call leaves a line, if anywhere.
+    pub const fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
+    }
+
     /// What seals handles that clients hold.
     pub const fn sealer(&self) -> &Sealer {
         &self.sealer
@@ -237,9 +248,12 @@ impl Gateway {
         self.current.load_full()
     }
 
-    /// Serves `snapshot` from now on.
-    pub fn swap(&self, snapshot: Snapshot) {
+    /// Serves `snapshot` from now on. What runs goes on under the one it began with; open streams go over to this one,
+    /// and what was counted for limits that stay is counted on.
+    pub fn swap(&self, mut snapshot: Snapshot) {
+        snapshot.limits = Limits::new(&snapshot.config.limits, &self.current.load().limits);
         self.current.store(Arc::new(snapshot));
+        self.catalogue.nudge();
     }
 
     /// Ends all streams of changes, with words, over a few seconds.

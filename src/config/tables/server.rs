@@ -120,6 +120,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         list_max_pages: table.or("list_max_pages", number, 1000_usize),
         list_max_bytes: table.or("list_max_bytes", size, 64 * MIB),
         max_result: table.or("max_result", size, 4 * MIB),
+        truncate: table.or("truncate", boolean, false),
         processes: table.or("processes", processes, 1_usize),
         max_concurrency: table.or("max_concurrency", number, 64_usize),
         queue: table.or("queue", count, 64_usize),
