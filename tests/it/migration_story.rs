@@ -165,6 +165,22 @@ async fn a_tool_changes_and_nobody_who_calls_it_is_lost() {
     assert_eq!((code, tested.lines().last()), (1, Some("0 passed, 3 failed")), "{tested}");
 }
 
+/// `/usage` names clients: with `admin.token` it is for who has that, as the command has by its configuration.
+#[tokio::test(flavor = "multi_thread")]
+async fn uses_are_told_to_operators_only() {
+    let token = "[admin]\ntoken = \"0123456789abcdef0123456789abcdef\"\n";
+    let gateway = Setup::new().toml(token).start().await;
+    assert_eq!(gateway.admin("/usage").await.status(), 401);
+    let from = format!("http://{}/usage", gateway.admin);
+    let folder = Folder::new("");
+    let (code, said) = folder.run(&["diff", "--usage", "--from", &from]).await;
+    assert!(code == 2 && said.contains("401"), "{said}");
+    folder.write("gatehouse.toml", token);
+    let (code, said) = folder.run(&["diff", "--usage", "--from", &from]).await;
+    assert!(code == 0 && said.starts_with("0 of 0 deprecated paths are still used"), "{said}");
+    gateway.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_who_could_say_is_an_error_and_no_safety() {
     let folder = Folder::new("[gateway]\nadmin_listen = \"127.0.0.1:1\"\n");
