@@ -15,9 +15,10 @@ use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
+use crate::cluster::Cluster;
 use crate::config::{AuditFile, Config, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
-use crate::inbound::{self, Bounds, Door, Guard, Sessions};
+use crate::inbound::{self, Bounds, Door, Guard, Peers, Sessions};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
@@ -30,9 +31,11 @@ use crate::telemetry::audit::{Audit, Target};
 const RENEW: Duration = Duration::from_secs(10);
 
 mod core;
+mod replicas;
 mod shutdown;
 
 pub use core::Core;
+use replicas::Replicas;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -48,7 +51,8 @@ pub struct App {
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
-    served: tokio::task::JoinHandle<()>,
+    /// The listeners of clients, and of other replicas if there are any: resolve when their last request has ended.
+    served: Vec<tokio::task::JoinHandle<()>>,
     drain_timeout: Duration,
 }
 
@@ -67,24 +71,15 @@ impl App {
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
         let audit = audit(&config, &tasks, &metrics)?;
-        let gateway = build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?;
+        let replicas = Replicas::bind(&config, &tasks).await?;
+        let gateway = build(&config, &tasks, &metrics, &budget, Lasting::of(&config, replicas.as_ref()))?;
         let gateway = Arc::new(gateway.with_audit(audit.clone()));
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
 
         let stats = Arc::new(ListenStats::default());
-        let door = Door {
-            auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
-            public: public_url(&config, listen)?.origin().ascii_serialization(),
-            guard: guard(&config, listen)?,
-            sessions: Sessions::start(&config.gateway, &gateway, &tasks),
-            bounds: bounds(&config.gateway),
-            gateway: Arc::clone(&gateway),
-            budget: budget.clone(),
-            tasks: tasks.clone(),
-            metrics: Arc::clone(&metrics),
-        };
+        let door = door(&config, listen, &gateway, &budget, &tasks)?;
         let desk = Desk {
             guard: Box::new(HostGuard(admin_guard(&config, admin)?)),
             gateway: Arc::clone(&gateway),
@@ -99,7 +94,9 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
-        let service = inbound::service(Arc::new(door));
+        let own = options(Arc::default(), None);
+        let peers = replicas.map(|replicas| replicas.serve(&door, own, drain.clone()));
+        let service = inbound::service(door);
         let served = tasks.spawn(
             "listener",
             net::serve(public, service, options(stats, identity), tasks.clone(), drain.clone()),
@@ -112,6 +109,7 @@ impl App {
         );
         tracing::info!(%listen, %admin, "listening");
         let drain_timeout = config.gateway.drain_timeout;
+        let served = peers.into_iter().chain([served]).collect();
         Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, drain_timeout })
     }
 }
@@ -120,17 +118,57 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }
 
-/// The core over its servers; starting is the first reconciliation. Catalogues last in `state_dir`.
+/// What stands before the core for MCP clients, with all that a request is judged by.
+fn door(
+    config: &Config,
+    listen: SocketAddr,
+    gateway: &Arc<Gateway>,
+    budget: &Budget,
+    tasks: &Tasks,
+) -> anyhow::Result<Arc<Door>> {
+    let peers = gateway.cluster().map(|cluster| Arc::new(Peers::new(Arc::clone(cluster), tasks.clone())));
+    Ok(Arc::new(Door {
+        auth: ArcSwapOption::new(authenticator(config, tasks, &gateway.metrics)?),
+        public: public_url(config, listen)?.origin().ascii_serialization(),
+        guard: guard(config, listen)?,
+        sessions: Sessions::start(&config.gateway, gateway, tasks),
+        peers,
+        bounds: bounds(&config.gateway),
+        gateway: Arc::clone(gateway),
+        budget: budget.clone(),
+        tasks: tasks.clone(),
+        metrics: Arc::clone(&gateway.metrics),
+    }))
+}
+
+/// What a running gateway has beside its servers, and a command that only asks them has not.
+#[derive(Debug, Default)]
+struct Lasting<'a> {
+    /// Where catalogues last.
+    state_dir: Option<&'a Path>,
+    cluster: Option<Arc<Cluster>>,
+}
+
+impl<'a> Lasting<'a> {
+    fn of(config: &'a Config, replicas: Option<&Replicas>) -> Self {
+        let cluster = replicas.map(|replicas| Arc::clone(&replicas.cluster));
+        Self { state_dir: config.gateway.state_dir.as_deref(), cluster }
+    }
+}
+
+/// The core over its servers; starting is the first reconciliation.
 fn build(
     config: &Arc<Config>,
     tasks: &Tasks,
     metrics: &Arc<Metrics>,
     budget: &Budget,
-    state_dir: Option<&Path>,
+    lasting: Lasting<'_>,
 ) -> anyhow::Result<Gateway> {
+    let Lasting { state_dir, cluster } = lasting;
     let servers = Servers::new(tasks.clone(), Arc::clone(metrics), budget.clone());
     let catalogue =
         Catalogue::new(tasks.clone(), Arc::clone(metrics)).with_contracts(contracts(config, metrics)?);
+    let catalogue = catalogue.with_cluster(cluster.clone());
     let list = servers.reconcile(config)?;
     let gateway = &config.gateway;
     let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
@@ -141,7 +179,7 @@ fn build(
         Sealer::random()
     });
     let snapshot = Snapshot::new(Arc::clone(config), &members);
-    Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
+    Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer).with_cluster(cluster))
 }
 
 /// The approved definitions, where servers are guarded by them.

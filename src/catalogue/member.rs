@@ -29,7 +29,12 @@ impl Member {
         state_dir: Option<&Path>,
     ) -> Self {
         let guard = Guard::new(&server.config, shared.contracts.as_ref()).map(Arc::new);
-        let maker = Maker { tasks: shared.tasks.clone(), metrics: Arc::clone(&shared.metrics), guard };
+        let maker = Maker {
+            tasks: shared.tasks.clone(),
+            metrics: Arc::clone(&shared.metrics),
+            guard,
+            cluster: shared.cluster.clone(),
+        };
         shared.metrics.missing(&server.name).set(1);
         let per_user = server.config.credentials.is_per_user();
         let watch = || Watch::new(Arc::clone(&shared.hub));

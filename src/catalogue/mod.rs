@@ -30,6 +30,8 @@ pub use member::Member;
 pub use publish::{Published, PublishedItem};
 pub use shelf::{Lookup, Shelf};
 
+use crate::cluster::news::What;
+use crate::cluster::{Change, Cluster};
 use crate::outbound::Server;
 use crate::protocol::method::Kind;
 use crate::tasks::Tasks;
@@ -45,6 +47,8 @@ pub struct Catalogue {
     metrics: Arc<Metrics>,
     /// The approved definitions, where any server is guarded.
     contracts: Option<Arc<Contracts>>,
+    /// The other replicas, if there are any.
+    cluster: Option<Arc<Cluster>>,
 }
 
 /// Numbers snapshots: two with the same number hold the same.
@@ -58,13 +62,34 @@ impl Catalogue {
     /// An empty catalogue.
     pub fn new(tasks: Tasks, metrics: Arc<Metrics>) -> Self {
         let hub = Arc::new(watch_channel::Sender::new(0));
-        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts: None }
+        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts: None, cluster: None }
     }
 
     /// The same, with servers guarded by approved definitions.
     #[must_use]
     pub fn with_contracts(self, contracts: Option<Contracts>) -> Self {
         Self { contracts: contracts.map(Arc::new), ..self }
+    }
+
+    /// The same, as one of several replicas.
+    #[must_use]
+    pub fn with_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
+        Self { cluster, ..self }
+    }
+
+    /// Another replica was told of a change.
+    pub fn changed_elsewhere(&self, change: &Change) {
+        for member in self.members.load().iter().filter(|member| member.server.name.as_ref() == change.server)
+        {
+            follow::told_elsewhere(&member.service, &change.what);
+        }
+    }
+
+    /// Nobody knows what other replicas were told of.
+    pub fn all_changed_elsewhere(&self) {
+        for member in self.members.load().iter() {
+            What::ALL.iter().for_each(|what| follow::told_elsewhere(&member.service, what));
+        }
     }
 
     /// What the approved definitions are, where any server is guarded.

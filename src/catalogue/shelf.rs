@@ -14,6 +14,8 @@ use super::publish::Published;
 use super::reads::Reads;
 use super::store::Store;
 use super::watch::Watch;
+use crate::cluster::news::What;
+use crate::cluster::{Change, Cluster};
 use crate::outbound::{Context, OutboundError, Peer, Server};
 use crate::protocol::method::Kind;
 use crate::tasks::{Flight, Tasks};
@@ -63,6 +65,8 @@ pub struct Shelf {
     reads: Arc<Reads>,
     /// What was approved of it.
     pub(super) guard: Option<Arc<Guard>>,
+    /// Who else is to hear of its changes.
+    cluster: Option<Arc<Cluster>>,
     pub(super) store: Option<Store>,
     /// Whether gauges tell of it.
     pub(super) gauged: bool,
@@ -80,6 +84,7 @@ pub(super) struct Maker {
     pub(super) metrics: Arc<Metrics>,
     /// Of the server they are of.
     pub(super) guard: Option<Arc<Guard>>,
+    pub(super) cluster: Option<Arc<Cluster>>,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +108,7 @@ impl Shelf {
         Self {
             store: None,
             guard: maker.guard.clone(),
+            cluster: None,
             server,
             rules,
             context: ArcSwapOption::empty(),
@@ -125,7 +131,9 @@ impl Shelf {
         state_dir: Option<&Path>,
     ) -> Self {
         let store = state_dir.map(|folder| Store::new(folder, &server.config));
-        let shelf = Self { store, gauged: true, ..Self::aside(maker, (server, rules), watch) };
+        // A child process is this replica's own: what it says concerns no other.
+        let cluster = maker.cluster.clone().filter(|_| !server.config.is_stdio());
+        let shelf = Self { store, cluster, gauged: true, ..Self::aside(maker, (server, rules), watch) };
         Kind::ALL.into_iter().for_each(|kind| shelf.restore(kind));
         shelf
     }
@@ -265,6 +273,13 @@ impl Shelf {
     pub(super) fn count_change(&self, kind: Kind) {
         self.slot(kind).announced.fetch_add(1, Ordering::AcqRel);
         self.metrics.list_changed(&self.server.name, kind.as_str(), "in");
+    }
+
+    /// Other replicas hear of a change; nothing waits for that.
+    pub(super) fn tell_replicas(&self, what: impl FnOnce() -> What) {
+        if let Some(cluster) = &self.cluster {
+            cluster.changed(Change { server: self.server.name.to_string(), what: what() });
+        }
     }
 
     /// Reads of a resource, and of its parts, are old.

@@ -6,7 +6,7 @@ use super::packages::unpinned;
 use super::problem::Place;
 use super::read::{Reading, Text};
 use super::tables::{EndpointEntry, Sections, ServerEntry, default_endpoint, is_insecure, name_fault};
-use super::{Auth, Endpoint, Gateway, Target};
+use super::{Auth, Cluster, Endpoint, Gateway, Target};
 
 /// Letters of a name that must be left beside the prefix: one, and the hash tail of nine.
 const ROOM: usize = 10;
@@ -79,6 +79,14 @@ pub(super) fn grants(reading: &Reading<'_>, all: &Sections) {
     if let (Some(first), None, false) = (all.grants.first(), &all.auth, reading.is_incomplete()) {
         let help = "add [auth], or remove the grants";
         reading.report(&first.at, "grants need [auth]: without it nobody is asked who they are", help);
+    }
+}
+
+/// Replicas that share nothing secret can neither trust each other nor open each other's handles.
+pub(super) fn cluster(reading: &Reading<'_>, cluster: Option<&(Option<Cluster>, Place)>, gateway: &Gateway) {
+    if let (Some((_, at)), true) = (cluster, gateway.keys.is_empty()) {
+        let help = "the same on every replica, as `keys = [\"${GATEHOUSE_KEY}\"]` in [gateway]";
+        reading.report(at, "needs `gateway.keys`: replicas know each other by them", help);
     }
 }
 

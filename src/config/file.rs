@@ -67,6 +67,7 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     let contract = stands(reading, &root, all.contract.take(), ("contract", tables::contract));
     check::across(reading, &all, &gateway);
     check::grants(reading, &all);
+    check::cluster(reading, all.cluster.as_ref(), &gateway);
     check::doors(reading, all.auth.as_ref(), &gateway, &listen_at);
     let problems = reading.take_problems();
     if !problems.is_empty() {
@@ -87,7 +88,8 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
         servers.iter_mut().for_each(|server| server.credentials.unguard());
     }
     let tls = all.tls.and_then(|(tls, _)| tls);
-    Ok(Config { gateway, endpoints, servers, auth, grants, audit, contract, telemetry, tls })
+    let cluster = all.cluster.and_then(|(cluster, _)| cluster);
+    Ok(Config { gateway, endpoints, servers, auth, grants, cluster, audit, contract, telemetry, tls })
 }
 
 /// A table as it stands in one of the files, or as if the first one had it without any key.
@@ -169,6 +171,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     }
     once(reading, &mut all.gateway, more.gateway);
     once(reading, &mut all.auth, more.auth);
+    once(reading, &mut all.cluster, more.cluster);
     once(reading, &mut all.audit, more.audit);
     once(reading, &mut all.contract, more.contract);
     once(reading, &mut all.telemetry, more.telemetry);

@@ -12,6 +12,7 @@ use crate::protocol::method::Kind;
 pub mod audit;
 pub mod auth;
 mod check;
+pub mod cluster;
 pub mod contract;
 pub mod credentials;
 pub mod endpoint;
@@ -36,6 +37,7 @@ mod warnings;
 
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
+pub use cluster::Cluster;
 pub use contract::{Contract, Guarding};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use endpoint::{Discovery, Endpoint};
@@ -60,6 +62,8 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// `[[grant]]`, in file order; without any everybody who gets in may use everything.
     pub grants: Vec<Grant>,
+    /// `[cluster]`; `None`: this replica knows of no other.
+    pub cluster: Option<Cluster>,
     /// `[audit]`
     pub audit: Audit,
     /// `[contract]`

@@ -30,6 +30,7 @@ pub mod quota;
 mod read;
 mod record;
 mod relay;
+mod replicas;
 mod resolve;
 mod results;
 mod resume;
@@ -46,6 +47,7 @@ pub use snapshot::{Endpoint, Snapshot};
 
 use crate::auth::Principal;
 use crate::catalogue::{Catalogue, Shelf};
+use crate::cluster::Cluster;
 use crate::config::Secret;
 use crate::outbound::Servers;
 use crate::policy::Rights;
@@ -190,6 +192,7 @@ pub struct Gateway {
     streams: Arc<Quota>,
     links: links::Links,
     parked: Arc<parked::Parked>,
+    cluster: Option<Arc<Cluster>>,
     drain: CancellationToken,
 }
 
@@ -202,7 +205,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         sealer: Sealer,
     ) -> Self {
-        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone()));
+        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone(), None));
         Self {
             current: ArcSwap::from_pointee(snapshot),
             servers,
@@ -213,6 +216,7 @@ impl Gateway {
             streams: Arc::default(),
             links: links::Links::default(),
             parked,
+            cluster: None,
             drain: CancellationToken::new(),
         }
     }

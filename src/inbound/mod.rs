@@ -17,6 +17,7 @@ mod error;
 mod layers;
 mod legacy;
 mod modern;
+mod peers;
 mod respond;
 mod well_known;
 
@@ -28,6 +29,7 @@ use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 pub use layers::origin::Guard;
 pub use legacy::{Sessions, Tail};
+pub use peers::{Carried, Peers, service as peer_service};
 pub use respond::Body;
 
 /// What every request needs.
@@ -49,6 +51,8 @@ pub struct Door {
     pub metrics: Arc<Metrics>,
     /// Sessions of legacy clients.
     pub sessions: Arc<Sessions>,
+    /// The other replicas, if there are any.
+    pub peers: Option<Arc<Peers>>,
     /// Bounds of one request.
     pub bounds: Bounds,
 }

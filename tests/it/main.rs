@@ -19,6 +19,7 @@ mod changes;
 mod changes_legacy;
 mod changes_topics;
 mod check;
+mod cluster;
 mod completion;
 mod confirm;
 mod contexts;

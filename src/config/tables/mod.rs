@@ -4,10 +4,11 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{choice, each, line, path};
-use super::{Audit, Auth, Contract, Endpoint, Gateway, LogFormat, Server, Telemetry, Tls};
+use super::{Audit, Auth, Cluster, Contract, Endpoint, Gateway, LogFormat, Server, Telemetry, Tls};
 
 mod audit;
 mod auth;
+mod cluster;
 mod contract;
 mod credentials;
 mod endpoint;
@@ -29,6 +30,8 @@ pub(super) struct Sections {
     pub(super) gateway: Option<(GatewayEntry, Place)>,
     /// `[auth]` and where it begins.
     pub(super) auth: Option<(Auth, Place)>,
+    /// `[cluster]` and where it begins; without its typed part after a problem.
+    pub(super) cluster: Option<(Option<Cluster>, Place)>,
     /// `[audit]` and where it begins.
     pub(super) audit: Option<(Audit, Place)>,
     /// `[contract]` and where it begins.
@@ -103,6 +106,8 @@ pub(super) struct ServerEntry {
 pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
     let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
+    let cluster =
+        root.get("cluster", |node| node.open(|table| (cluster::cluster(table), table.at().clone())));
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let contract = root.get("contract", |node| node.open(|table| (contract(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
@@ -113,6 +118,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
     Sections {
         gateway,
         auth,
+        cluster,
         audit,
         contract,
         telemetry,

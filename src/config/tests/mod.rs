@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{Config, Problem, Problems};
 
 mod auth;
+mod cluster;
 mod credentials;
 mod expansion;
 mod files;

@@ -42,7 +42,7 @@ pub struct Sessions {
     /// Calls that wait for their clients.
     pub(super) waiting: Arc<Quota>,
     gauge: IntGauge,
-    gateway: Arc<Gateway>,
+    pub(super) gateway: Arc<Gateway>,
 }
 
 /// Every session of a principal is at work.
@@ -66,6 +66,9 @@ impl Sessions {
             gateway: Arc::clone(gateway),
         });
         tasks.spawn("sessions", Arc::clone(&sessions).sweep());
+        if gateway.cluster().is_some() {
+            tasks.spawn("sessions elsewhere", Arc::clone(&sessions).hear());
+        }
         sessions
     }
 
@@ -82,6 +85,7 @@ impl Sessions {
         capabilities: String,
     ) -> Result<(Arc<Session>, String), Full> {
         let ticket = Ticket::new(principal, revision, capabilities, self.life).ok_or(Full)?;
+        let ticket = ticket.of(self.gateway.cluster().map(|cluster| cluster.me()));
         let session = self.enter(&ticket, principal)?;
         Ok((session, ticket.seal(sealer, path)))
     }
@@ -155,7 +159,34 @@ impl Sessions {
     }
 
     fn over(&self, session: &Session) {
-        self.ended.insert(Arc::clone(&session.name), ());
+        self.note_ended(&session.name);
+        if let Some(cluster) = self.gateway.cluster() {
+            cluster.ended(&session.name, session.expires.saturating_duration_since(Instant::now()));
+        }
+        self.finish(session);
+    }
+
+    /// A session has ended, here or elsewhere: its id is good no more.
+    pub(in crate::inbound) fn note_ended(&self, name: &str) {
+        self.ended.insert(name.into(), ());
+    }
+
+    /// The names of all.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.lock().values().flat_map(HashMap::keys).map(Arc::clone).collect()
+    }
+
+    /// Takes a session out of the table. Of whom it is, is not known.
+    pub(super) fn taken_out(&self, name: &str) -> Vec<Arc<Session>> {
+        let mut table = self.lock();
+        let gone: Vec<_> = table.values_mut().filter_map(|own| own.remove(name)).collect();
+        table.retain(|_, own| !own.is_empty());
+        drop(table);
+        gone.iter().for_each(|_| self.gauge.dec());
+        gone
+    }
+
+    pub(super) fn finish(&self, session: &Session) {
         session.finish();
         // What servers keep for it ends with it.
         self.gateway.servers.end_session(&session.name);
