@@ -35,7 +35,7 @@ mod replicas;
 mod shutdown;
 
 pub use core::Core;
-use replicas::Replicas;
+use replicas::{Replicas, Serving};
 
 /// A running gateway.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ pub struct App {
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
-    /// The listeners of clients, and of other replicas if there are any: resolve when their last request has ended.
-    served: Vec<tokio::task::JoinHandle<()>>,
+    served: tokio::task::JoinHandle<()>,
+    replicas: Option<Serving>,
     drain_timeout: Duration,
 }
 
@@ -94,23 +94,29 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
-        let own = options(Arc::default(), None);
-        let peers = replicas.map(|replicas| replicas.serve(&door, own, drain.clone()));
+        let replicas = replicas.map(|replicas| replicas.serve(&door, options(Arc::default(), None)));
         let service = inbound::service(door);
         let served = tasks.spawn(
             "listener",
             net::serve(public, service, options(stats, identity), tasks.clone(), drain.clone()),
         );
         let router = admin::router(Arc::new(desk));
-        let own = Arc::new(ListenStats::default());
-        tasks.spawn(
-            "admin listener",
-            net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
-        );
+        let own = options(Arc::default(), None);
+        tasks.spawn("admin listener", net::serve(private, router, own, tasks.clone(), close.clone()));
         tracing::info!(%listen, %admin, "listening");
-        let drain_timeout = config.gateway.drain_timeout;
-        let served = peers.into_iter().chain([served]).collect();
-        Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, drain_timeout })
+        Ok(Self {
+            listen,
+            admin,
+            gateway,
+            readiness,
+            tasks,
+            audit,
+            drain,
+            close,
+            served,
+            replicas,
+            drain_timeout: config.gateway.drain_timeout,
+        })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::App;
@@ -35,8 +34,14 @@ impl App {
             tracing::warn!("a server was not told in time that its call is given up");
         }
         self.drain.cancel();
-        if timeout_at(until, join_all(self.served)).await.is_err() {
+        if timeout_at(until, self.served).await.is_err() {
             tracing::warn!("calls still running at the end of drain_timeout are cut");
+        }
+        if let Some(replicas) = self.replicas {
+            let until = until.max(Instant::now() + LAST_WORDS);
+            if timeout_at(until, replicas.stop()).await.is_err() {
+                tracing::warn!("calls of other replicas still running at the end of drain_timeout are cut");
+            }
         }
         if timeout(LAST_GRACE, self.gateway.servers.stop()).await.is_err() {
             tracing::warn!("a server did not end in time");

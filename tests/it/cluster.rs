@@ -13,6 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::support::asking::{ACCEPT, ALL, Asking, Questions, content, elicit, said};
 use crate::support::client;
 use crate::support::exchange::Exchange;
+use crate::support::feed::{Feed, TELLS, declare, names};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::legacy::{Session, event};
 use crate::support::request::{Mcp, Request, call, mcp};
@@ -198,19 +199,41 @@ async fn g_21_a_session_is_one_through_both_replicas() {
 #[tokio::test(flavor = "multi_thread")]
 async fn g_26_a_session_outlives_its_replica() {
     let server = Server::modern("s", Offer::tools(&["t"])).await;
-    let (one, two) = two(&server).await;
+    declare(&server, TELLS);
+    let mut feeds = server.hold("subscriptions/listen");
+    let one = setup(&server).launch().await;
+    let feed = Feed::accept(feeds.next().await);
+    let two = setup(&server).launch().await;
+    let _other = Feed::accept(feeds.next().await);
+    for gateway in [&one, &two] {
+        eventually("the first list", async || {
+            names(&mut gateway.connect().await, "tools/list").await == ["s_t"]
+        })
+        .await;
+    }
     let session = Session::open(&one, "2025-06-18", "{}").await;
-    let stream = session.stream(&two, session.get()).await;
-    one.metric_becomes("gatehouse_listen_streams", &[], 1.0).await;
-    assert_eq!(two.metric("gatehouse_listen_streams", &[]).await, 0.0);
+    let mut stream = session.stream(&two, session.get()).await;
+    assert_eq!(
+        (one.metric("gatehouse_sessions", &[]).await, two.metric("gatehouse_sessions", &[]).await),
+        (1.0, 0.0)
+    );
     assert_eq!(session.ask(&two, "logging/setLevel", "{\"level\":\"error\"}").await.status(), 200);
+    // Only the owner hears of it.
+    server.offer(Offer::tools(&["t", "u"]));
+    feed.changed("tools");
+    let (_, told) = event(&mut stream).await.expect("a notice");
+    assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
+    assert_eq!(session.tools(&two).await, ["s_t", "s_u"]);
     one.stop().await;
     within("its stream ends with it", stream.rest()).await;
-    assert_eq!(session.tools(&two).await, ["s_t"]);
+    assert_eq!(
+        session.tools(&two).await.len(),
+        1,
+        "as far as this replica was told: without Redis that is its own watch"
+    );
     let reply = two.send(session.call("7", "s_t", "{}")).await;
     assert_eq!(reply.result()["content"][0]["text"], "s:t", "{reply:?}");
     let _stream = session.stream(&two, session.get()).await;
-    two.metric_becomes("gatehouse_listen_streams", &[], 1.0).await;
     two.metric_becomes("gatehouse_sessions", &[], 1.0).await;
 }
 

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
@@ -51,6 +52,9 @@ async fn take(door: &Arc<Door>, path: &str, payload: &mut Payload) -> Response {
         Ok(read) => read,
         Err(status) => return empty(status),
     };
+    if peers.closing.load(Ordering::Relaxed) {
+        return refused("stranger");
+    }
     let Some((visit, body)) = opened(peers, door, &read.bytes) else { return refused("seal") };
     let visit = match visit {
         Ok(visit) => visit,

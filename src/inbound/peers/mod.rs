@@ -2,6 +2,7 @@
 //! sent there as a sealed letter, one hop, and its answer passed on as it comes (R-32, design §7).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -45,6 +46,8 @@ pub struct Peers {
     cluster: Arc<Cluster>,
     clients: Cache<String, Arc<Client>>,
     tasks: Tasks,
+    /// Whether this process ends: it takes no letter any more.
+    closing: AtomicBool,
 }
 
 /// What became of a letter.
@@ -97,7 +100,12 @@ impl Peers {
     pub fn new(cluster: Arc<Cluster>, tasks: Tasks) -> Self {
         let idle = Duration::from_secs(3600);
         let clients = Cache::builder().max_capacity(MOST).time_to_idle(idle).build();
-        Self { cluster, clients, tasks }
+        Self { cluster, clients, tasks, closing: AtomicBool::new(false) }
+    }
+
+    /// From now on other replicas are told that this process is gone: what is here is theirs.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
     }
 
     /// The answer to a retry of a call that another replica keeps. `None`: it cannot be had from there, and what is
