@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::{Lasting, build};
+use super::build;
 use crate::config::Config;
 use crate::gateway::Gateway;
 use crate::net::Budget;
@@ -35,7 +35,7 @@ impl Core {
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
         // What a running gateway keeps on disk is neither asked nor touched.
-        let gateway = build(&config, &tasks, &metrics, &budget, Lasting::default())?;
+        let gateway = build(&config, &tasks, &metrics, &budget, None)?;
         Ok(Self { gateway, tasks })
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::App;
+use super::{App, usage};
 
 /// What servers and tasks get after the drain, to end themselves: the kill ladder takes two graces.
 const LAST_GRACE: Duration = Duration::from_secs(6);
@@ -18,10 +18,14 @@ const AUDIT: Duration = Duration::from_secs(2);
 impl App {
     /// Drains and ends; returns when every child is reaped and every task has ended or the deadlines are over.
     pub async fn stop(self) {
+        let drain_timeout = self.gateway.snapshot().config.gateway.drain_timeout;
         self.readiness.drain();
-        tracing::info!(timeout = ?self.drain_timeout, "draining");
+        self.settled.cancel();
+        // What is half way in is out of the way first.
+        drop(self.reloader.turn.lock().await);
+        tracing::info!(timeout = ?drain_timeout, "draining");
         self.gateway.drain();
-        let mut until = Instant::now() + self.drain_timeout;
+        let mut until = Instant::now() + drain_timeout;
         // Who was asked something comes back by another connection: until the last of them has, we listen.
         if timeout_at(until, self.gateway.unparked()).await.is_err() {
             tracing::warn!(
@@ -34,10 +38,11 @@ impl App {
             tracing::warn!("a server was not told in time that its call is given up");
         }
         self.drain.cancel();
-        if timeout_at(until, self.served).await.is_err() {
+        let (clients, replicas) = self.served;
+        if timeout_at(until, clients).await.is_err() {
             tracing::warn!("calls still running at the end of drain_timeout are cut");
         }
-        if let Some(replicas) = self.replicas {
+        if let Some(replicas) = replicas {
             let until = until.max(Instant::now() + LAST_WORDS);
             if timeout_at(until, replicas.stop()).await.is_err() {
                 tracing::warn!("calls of other replicas still running at the end of drain_timeout are cut");
@@ -46,6 +51,7 @@ impl App {
         if timeout(LAST_GRACE, self.gateway.servers.stop()).await.is_err() {
             tracing::warn!("a server did not end in time");
         }
+        usage::close(self.gateway.snapshot().config.gateway.state_dir.as_deref(), &self.gateway.metrics);
         self.close.cancel();
         if !self.tasks.shutdown(Duration::from_secs(2)).await {
             tracing::warn!(running = self.tasks.running(), "tasks did not end in time");

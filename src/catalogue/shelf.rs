@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::checkers::Checkers;
 use super::follow;
 use super::guard::Guard;
 use super::publish::Published;
@@ -67,6 +69,8 @@ pub struct Shelf {
     pub(super) guard: Option<Arc<Guard>>,
     /// Who else is to hear of its changes.
     cluster: Option<Arc<Cluster>>,
+    /// What calls are held against (`validate`).
+    pub(super) checkers: Arc<Checkers>,
     pub(super) store: Option<Store>,
     /// Whether gauges tell of it.
     pub(super) gauged: bool,
@@ -75,6 +79,8 @@ pub struct Shelf {
     pub(super) bytes: AtomicUsize,
     pub(super) tasks: Tasks,
     pub(super) metrics: Arc<Metrics>,
+    /// Cancelled when its server left the configuration: nothing is watched any more.
+    pub(super) retired: CancellationToken,
 }
 
 /// What all shelves are made with.
@@ -85,6 +91,9 @@ pub(super) struct Maker {
     /// Of the server they are of.
     pub(super) guard: Option<Arc<Guard>>,
     pub(super) cluster: Option<Arc<Cluster>>,
+    /// As in [`Shelf`].
+    pub(super) retired: CancellationToken,
+    pub(super) checkers: Arc<Checkers>,
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +118,7 @@ impl Shelf {
             store: None,
             guard: maker.guard.clone(),
             cluster: None,
+            checkers: Arc::clone(&maker.checkers),
             server,
             rules,
             context: ArcSwapOption::empty(),
@@ -120,6 +130,7 @@ impl Shelf {
             bytes: AtomicUsize::new(0),
             tasks: maker.tasks.clone(),
             metrics: Arc::clone(&maker.metrics),
+            retired: maker.retired.clone(),
         }
     }
 
@@ -319,7 +330,15 @@ impl Shelf {
 
     /// Watches the server from now on; the first thing done is a walk of everything.
     pub(super) fn keep(self: &Arc<Self>) {
-        self.tasks.spawn("watch", follow::keep(Arc::downgrade(self)));
+        self.watched("watch", follow::keep(Arc::downgrade(self)));
+    }
+
+    /// Runs what watches the server, until it leaves the configuration.
+    pub(super) fn watched(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let retired = self.retired.clone();
+        self.tasks.spawn(name, async move {
+            retired.run_until_cancelled(work).await;
+        });
     }
 
     /// Whether anybody listens to what only this caller is shown.

@@ -4,10 +4,21 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast::error::RecvError;
 
+use super::limits::{Bucket, Shared, Verdict, Wait};
 use super::parked::Parked;
 use super::state::ticket_of;
 use super::{Call, Gateway};
 use crate::cluster::{Cluster, News, Replica};
+
+impl Shared for Cluster {
+    fn admit<'a>(&'a self, bucket: Bucket<'a>) -> Verdict<'a> {
+        Box::pin(async move {
+            let taken = self.take((bucket.limit, &bucket.key), bucket.every, bucket.burst).await;
+            // Redis is away: each counts for itself.
+            Some(taken.ok()?.map_or(Ok(()), |wait| Err(Wait(wait))))
+        })
+    }
+}
 
 impl Gateway {
     /// The same, as one of several replicas.
@@ -15,7 +26,8 @@ impl Gateway {
     pub fn with_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
         let Some(cluster) = cluster else { return self };
         let parked = Parked::new(self.metrics.parked_calls().clone(), Some(cluster.me()));
-        Self { parked: Arc::new(parked), cluster: Some(cluster), ..self }
+        let gateway = Self { parked: Arc::new(parked), cluster: Some(Arc::clone(&cluster)), ..self };
+        gateway.with_shared_limits(cluster)
     }
 
     /// The other replicas, if there are any.

@@ -16,12 +16,12 @@ pub(super) struct Read {
 
 /// Reads all of it; the error is the status of an answer with an empty body.
 pub(super) async fn read(door: &Door, body: &mut Payload) -> Result<Read, StatusCode> {
-    read_up_to(door, body, door.bounds.max_body).await
+    read_up_to(door, body, door.bounds().max_body).await
 }
 
 /// The same with a size of its own.
 pub(super) async fn read_up_to(door: &Door, body: &mut Payload, most: usize) -> Result<Read, StatusCode> {
-    match tokio::time::timeout(door.bounds.body_timeout, collect(door, body, most)).await {
+    match tokio::time::timeout(door.bounds().body_timeout, collect(door, body, most)).await {
         Ok(read) => read,
         Err(_) => {
             door.metrics.limited("body_timeout");

@@ -109,9 +109,9 @@ pub(super) async fn sent_here(door: &Arc<Door>, request: Request, read: body::Re
 /// Where a request came, or the answer that refuses it by its head. Boxed: refusals are rare.
 fn enter(door: &Door, visit: Visit, sent_here: bool) -> Result<(Method, Visitor), Box<Response>> {
     let at = Instant::now();
-    let Visit { http, id: request, principal, token } = visit;
+    let Visit { http, id: request, snapshot, principal, token } = visit;
     let (head, ()) = http.into_parts();
-    let snapshot = door.gateway.snapshot();
+    let snapshot = snapshot.unwrap_or_else(|| door.gateway.snapshot());
     // Without a principal nobody looked at this request: its endpoint came a moment later.
     let (Some(endpoint), Some(principal)) = (snapshot.endpoint(head.uri.path()).map(Arc::clone), principal)
     else {
@@ -138,12 +138,16 @@ async fn posted(door: &Arc<Door>, visitor: Visitor, read: body::Read) -> Respons
     if legacy::is_batch(&read.bytes) && in_session(&visitor) {
         return Box::pin(legacy::post_batch(door, visitor, read.bytes, accepts, read.held)).await;
     }
-    let limits = Limits { max_depth: door.bounds.max_depth, max_elements: door.bounds.max_elements };
+    let bounds = door.bounds();
+    let limits = Limits { max_depth: bounds.max_depth, max_elements: bounds.max_elements };
     match Envelope::parse(read.bytes, limits) {
         Ok(envelope) => message(door, Arrival { envelope, visitor }, accepts, read.held).await,
         Err(error) => {
             let era = if in_session(&visitor) { Era::Legacy } else { Era::Modern };
             note(door, None, Outcome::BadRequest, era);
+            if let Some(bound) = error.bound {
+                door.metrics.limited(bound.as_str());
+            }
             respond::refuse(&Refusal::from(&error), error.id.as_ref())
         }
     }

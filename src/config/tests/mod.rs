@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Config, Problem, Problems};
 
+mod admin;
 mod auth;
 mod cluster;
 mod credentials;
@@ -12,6 +13,7 @@ mod files;
 mod generated;
 mod grants;
 mod include;
+mod limits;
 mod reports;
 mod rules;
 mod servers;

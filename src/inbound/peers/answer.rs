@@ -59,7 +59,7 @@ pub(super) fn passed_on(
     if !events {
         return HttpResponse::from_parts(head, Body::Whole(body));
     }
-    let limit = door.bounds.keepalive.saturating_mul(QUIET);
+    let limit = door.bounds().keepalive.saturating_mul(QUIET);
     let last = about.map(|(id, method)| framed(lost(&id, method)));
     let carried = Carried { body: Some(body), last, next: Vec::new(), limit, quiet: Box::pin(sleep(limit)) };
     HttpResponse::from_parts(head, Body::Carried(Box::new(carried)))

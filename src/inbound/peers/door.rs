@@ -48,7 +48,7 @@ async fn take(door: &Arc<Door>, path: &str, payload: &mut Payload) -> Response {
     let Some(peers) = door.peers.as_ref().filter(|_| path == PATH) else {
         return empty(StatusCode::NOT_FOUND);
     };
-    let read = match read_up_to(door, payload, door.bounds.max_body + SEAL).await {
+    let read = match read_up_to(door, payload, door.bounds().max_body + SEAL).await {
         Ok(read) => read,
         Err(status) => return empty(status),
     };
@@ -86,7 +86,7 @@ fn visit(letter: &Letter) -> Result<Box<Visit>, Refused> {
     *http.method_mut() = letter.method.parse().map_err(|_| Refused::Seal)?;
     *http.uri_mut() = letter.path.parse().map_err(|_| Refused::Seal)?;
     *http.headers_mut() = letter.headers();
-    Ok(Box::new(Visit { http, id: 0, principal: Some(principal), token: None }))
+    Ok(Box::new(Visit { http, id: 0, snapshot: None, principal: Some(principal), token: None }))
 }
 
 fn refused(why: &'static str) -> Response {

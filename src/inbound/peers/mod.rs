@@ -22,7 +22,7 @@ use super::endpoint::Visitor;
 use super::{Body, Door, Response};
 use crate::auth::Principal;
 use crate::cluster::{Cluster, Letter, Replica};
-use crate::gateway::Call;
+use crate::gateway::{Call, Gateway};
 use crate::net::{self, Client, ClientOptions, Stage};
 use crate::protocol::edit::Parts;
 use crate::tasks::Tasks;
@@ -96,11 +96,12 @@ impl<'r> Outward<'r> {
 }
 
 impl Peers {
-    /// Nobody is connected yet.
-    pub fn new(cluster: Arc<Cluster>, tasks: Tasks) -> Self {
+    /// Those of a gateway, if it has any. Nobody is connected yet.
+    pub fn of(gateway: &Gateway, tasks: &Tasks) -> Option<Arc<Self>> {
+        let cluster = Arc::clone(gateway.cluster()?);
         let idle = Duration::from_secs(3600);
         let clients = Cache::builder().max_capacity(MOST).time_to_idle(idle).build();
-        Self { cluster, clients, tasks, closing: AtomicBool::new(false) }
+        Some(Arc::new(Self { cluster, clients, tasks: tasks.clone(), closing: AtomicBool::new(false) }))
     }
 
     /// From now on other replicas are told that this process is gone: what is here is theirs.

@@ -83,7 +83,7 @@ fn request(door: &Door, body: &Bytes) -> Option<(Id, McpMethod)> {
     if body.is_empty() {
         return None;
     }
-    let limits = Limits { max_depth: door.bounds.max_depth, max_elements: door.bounds.max_elements };
+    let limits = Limits { max_depth: door.bounds().max_depth, max_elements: door.bounds().max_elements };
     let envelope = Envelope::parse(body.clone(), limits).ok()?;
     let MessageKind::Request(id) = envelope.kind.clone() else { return None };
     Some((id, McpMethod::parse_legacy(&envelope.method())?))
