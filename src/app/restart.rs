@@ -19,6 +19,8 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     kept.hold("tls", &before.tls, &mut wanted.tls);
     // Handles that clients hold are sealed with them, here and at other replicas: rotated by rolling restarts.
     kept.hold("gateway.keys", &old.keys, &mut new.keys);
+    // The other replicas know where to find this one.
+    kept.hold("cluster", &before.cluster, &mut wanted.cluster);
     kept.hold("gateway.state_dir", &old.state_dir, &mut new.state_dir);
     // Their writers are at work.
     kept.hold("telemetry.otlp", &before.telemetry.otlp, &mut wanted.telemetry.otlp);
