@@ -11,7 +11,7 @@ use super::read::keep;
 use super::record::Record;
 use super::relay::Relay;
 use super::state::Bound;
-use super::{Call, Gateway, GatewayError, Outlet};
+use super::{Call, Gateway, GatewayError, Outlet, relay as wording, told};
 use crate::catalogue::reads::Kept;
 use crate::outbound::{Failure, Message, OutboundError, Server};
 use crate::protocol::code;
@@ -88,6 +88,11 @@ impl Gateway {
             }
             Message::Log(message, params) => Ok(Said::Notice(relay.log(&message, &params))),
             Message::Result { body, result, object, .. } => {
+                if let Some(said) = errand.checks.and_then(|checks| told::misfit(checks, &body, result)) {
+                    record.outcome(Outcome::Internal);
+                    let said = format!("The server \"{}\" {said}", errand.server.name);
+                    return Ok(Said::Answer(wording::tool_error(&said, &relay.call.snapshot.server_info)));
+                }
                 let (body, result, object) = self.fitting(relay, errand, (body, result, object))?;
                 let relayed = relay.result(&body, result, object)?;
                 record.outcome(relayed.outcome);

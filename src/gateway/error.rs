@@ -44,7 +44,7 @@ pub enum GatewayError {
     /// A server's call waits for its client, or should; for tool calls this is a result instead.
     #[error("{}", .1.sentence(.0))]
     Parked(Arc<str>, NotParked),
-    /// A tool's server changed what was approved, and this call cannot be: why, and what to do.
+    /// This call of a tool cannot be made as it is: why, and what to do. For the model.
     #[error("{0}")]
     Held(String, Outcome),
     /// A `[[limit]]` is reached; for tool calls there is a result that says it.

@@ -12,9 +12,10 @@ use super::relay;
 use super::results;
 use super::state::Bound;
 use super::view::Route;
-use super::{Call, Gateway, GatewayError, Outlet};
+use super::{Call, Gateway, GatewayError, Outlet, told};
 use crate::catalogue::Shelf;
 use crate::catalogue::bindings::ParamError;
+use crate::contract::checker::Checks;
 use crate::outbound::{Failure, Hop, Request, Retry, Server};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
@@ -35,6 +36,8 @@ pub(super) struct Errand<'a> {
     pub(super) keep: Option<(&'a Shelf, u64)>,
     /// Whether its result has structured content by the tool's own word (`outputSchema`); known where results are cut.
     pub(super) promises: bool,
+    /// What its structured result is held against.
+    pub(super) checks: Option<&'a Checks>,
 }
 
 impl Gateway {
@@ -141,7 +144,11 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
         self.admit(call, call.rights.decide(&route.givers), outlet, record)?;
-        match self.gate(call, route, record)? {
+        let given = call.envelope.param("arguments")?;
+        let arguments = given.map(|span| span.of(call.envelope.text()));
+        let mapped = told::mapped(route, arguments)?;
+        let sent = mapped.text().or(arguments);
+        match self.gate(call, route, sent, record)? {
             Gate::Open => {}
             Gate::Confirmed(call) => return Box::pin(self.attempt(&call, route, outlet, record)).await,
             Gate::Closed(answer) => return Ok(answer),
@@ -152,12 +159,14 @@ impl Gateway {
         if *route.exposed != *route.native() {
             edits.replace(name_span, route.native_json.clone());
         }
-        let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
-        honoured(route, arguments)?;
+        honoured(route, sent)?;
+        told::fits(route, sent)?;
+        mapped.splice(call, given, &mut edits)?;
+        mapped.count(&self.metrics, call, route);
         let bound = Bound { call, server: &route.shelf.server.config, name: &route.exposed, arguments };
         let mut request = self.request(call, edits, &bound)?;
         request.name.clone_from(&route.native_header);
-        request.param_headers = route.item().bindings.headers_for(arguments).map_err(param_error)?;
+        request.param_headers = route.item().bindings.headers_for(sent).map_err(param_error)?;
         let errand = Errand {
             server: &route.shelf.server,
             native: route.native(),
@@ -165,6 +174,7 @@ impl Gateway {
             timeout: route.item().timeout,
             keep: None,
             promises: route.shelf.server.config.truncate && promises(&route.item().json),
+            checks: told::of_results(route),
         };
         let tool = Some(&route.native_json).filter(|_| kind == Kind::Tools);
         self.count(call, &errand, tool, record).await?;
@@ -253,7 +263,15 @@ impl Gateway {
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand { server, native: &native, request, timeout: None, keep: None, promises: false };
+        let errand = Errand {
+            server,
+            native: &native,
+            request,
+            timeout: None,
+            keep: None,
+            promises: false,
+            checks: None,
+        };
         self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }

@@ -41,6 +41,7 @@ mod sheet;
 pub mod snapshot;
 mod state;
 mod tasks;
+mod told;
 pub mod view;
 
 pub use error::GatewayError;
@@ -235,6 +236,11 @@ impl Gateway {
         Self { audit, ..self }
     }
 
+    /// Where every call leaves a line, if anywhere.
+    pub const fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
+    }
+
     /// What seals handles that clients hold.
     pub const fn sealer(&self) -> &Sealer {
         &self.sealer
@@ -245,10 +251,12 @@ impl Gateway {
         self.current.load_full()
     }
 
-    /// Serves `snapshot` from now on. What was counted for limits that stay is counted on.
+    /// Serves `snapshot` from now on. What runs goes on under the one it began with; open streams go over to this one,
+    /// and what was counted for limits that stay is counted on.
     pub fn swap(&self, mut snapshot: Snapshot) {
         snapshot.limits = Limits::new(&snapshot.config.limits, &self.current.load().limits);
         self.current.store(Arc::new(snapshot));
+        self.catalogue.nudge();
     }
 
     /// Ends all streams of changes, with words, over a few seconds.

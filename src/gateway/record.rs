@@ -18,6 +18,7 @@ use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;
 use crate::telemetry::audit::{Audit, Caller, Entry};
+use crate::telemetry::recent::Denial;
 use crate::telemetry::{Metrics, Outcome};
 
 /// Bytes of a name or address that the audit log keeps of what a client sent.
@@ -69,6 +70,7 @@ impl Gateway {
         principal: &Principal,
         scopes: &[String],
     ) {
+        self.metrics.recent.denial(|| denial(principal, "other", scopes));
         let Some(audit) = &self.audit else { return };
         audit.write(Entry {
             at: SystemTime::now(),
@@ -98,6 +100,18 @@ fn named(principal: &Principal) -> Caller {
         issuer: Arc::clone(&principal.issuer),
         subject: Arc::clone(&principal.subject),
         client: principal.client.clone(),
+    }
+}
+
+/// That a caller was not let in, without what it was for.
+fn denial(principal: &Principal, method: &'static str, scopes: &[String]) -> Denial {
+    Denial {
+        who: principal.subject.to_string(),
+        client: principal.client_label().to_owned(),
+        method,
+        server: String::new(),
+        item: String::new(),
+        scopes: scopes.to_vec(),
     }
 }
 
@@ -204,8 +218,21 @@ impl Record {
             millis = took.as_millis(),
             "request"
         );
+        if outcome == Outcome::Denied {
+            self.metrics.recent.denial(|| self.denied(&scopes));
+        }
         if let Some(draft) = self.audit.take().filter(|_| is_use(self.method) || outcome == Outcome::Denied) {
             self.tell(*draft, (outcome, scopes), took, bytes);
+        }
+    }
+
+    fn denied(&self, scopes: &[String]) -> Denial {
+        let asked = self.audit.as_ref().and_then(|draft| draft.item.as_deref());
+        let item = asked.or_else(|| self.route.as_ref().map(|route| &*route.exposed)).unwrap_or_default();
+        Denial {
+            server: self.server.as_deref().unwrap_or_default().to_owned(),
+            item: item.to_owned(),
+            ..denial(&self.principal, self.method.as_str(), scopes)
         }
     }
 

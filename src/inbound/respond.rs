@@ -111,7 +111,7 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
         return finished(running_without_notices(running, notices).await, &id, false);
     }
     // Made when it is clear that there will be any: most calls have their result first.
-    let events = |id: Id| Events::new(id, door.bounds.keepalive);
+    let events = |id: Id| Events::new(id, door.bounds().keepalive);
     let first = tokio::select! {
         biased;
         Some(notice) = notices.recv() => framed(notice),

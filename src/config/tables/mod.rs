@@ -4,8 +4,10 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{choice, each, line, path};
-use super::{Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
+use super::{Admin, Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
 
+mod admin;
+mod aids;
 mod audit;
 mod auth;
 mod contract;
@@ -16,6 +18,7 @@ mod grant;
 mod limit;
 mod server;
 
+pub(super) use admin::admin;
 pub(super) use audit::audit;
 pub(super) use auth::is_insecure;
 pub(super) use contract::contract;
@@ -32,6 +35,8 @@ pub(super) struct Sections {
     pub(super) auth: Option<(Auth, Place)>,
     /// Where `[auth]` begins, if it names neither an issuer nor a key.
     pub(super) nobody: Option<Place>,
+    /// `[admin]` and where it begins.
+    pub(super) admin: Option<(Admin, Place)>,
     /// `[audit]` and where it begins.
     pub(super) audit: Option<(Audit, Place)>,
     /// `[contract]` and where it begins.
@@ -114,6 +119,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
             (auth::auth(table), table.at().clone())
         })
     });
+    let admin = root.get("admin", |node| node.open(|table| (admin(table), table.at().clone())));
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let contract = root.get("contract", |node| node.open(|table| (contract(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
@@ -126,6 +132,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         gateway,
         auth,
         nobody,
+        admin,
         audit,
         contract,
         telemetry,

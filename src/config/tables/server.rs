@@ -14,10 +14,11 @@ use super::super::values::{
 };
 use super::super::{
     ClientFiles, Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server,
-    SessionScope, Target,
+    SessionScope, Target, Validating,
 };
 use super::ServerEntry;
-use super::contract::guarding;
+use super::aids::aids;
+use super::contract::{guarding, validating};
 use super::credentials::{credentials, forwardable};
 use super::words;
 
@@ -138,6 +139,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         deny_secrets: head.own.deny_secrets,
         overrides: head.overrides,
         contract: table.or("contract", guarding, Guarding::Off),
+        validate: table.or("validate", validating, Validating::Off),
         credentials,
         identity: identity(table),
         forward_headers: forward_headers(table),
@@ -343,6 +345,7 @@ fn tool_override(table: &Table<'_>) -> (Override, Option<(Text, Place)>) {
         name: renamed.as_ref().map(|(text, _)| text.value.clone()),
         description: table.get("description", text),
         timeout: table.get("timeout", time),
+        ..aids(table)
     };
     (one, renamed)
 }

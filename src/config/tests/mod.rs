@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Config, Problem, Problems};
 
+mod admin;
 mod auth;
 mod credentials;
 mod expansion;

@@ -22,7 +22,8 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     let Some(endpoint) = snapshot.endpoint(request.uri().path()) else {
         return next(request).await;
     };
-    let principal = match door.auth.load_full() {
+    let certified = snapshot.config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let principal = match snapshot.auth.clone() {
         auth if let Some(shown) = certificate(&request, auth.is_some()) => {
             match door.certificates.principal(&shown) {
                 Some(principal) => principal,
@@ -30,6 +31,8 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
                 None => return empty(StatusCode::UNAUTHORIZED),
             }
         }
+        // The connection began while tokens were asked for as well.
+        None if certified => return empty(StatusCode::UNAUTHORIZED),
         None => Principal::anonymous(),
         Some(auth) => {
             let resource = door.resource(endpoint);
@@ -52,7 +55,7 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     if exchanged && let Some(token) = caller_token(request.headers()) {
         request.token = Some(token.0);
     }
-    drop(snapshot);
+    request.snapshot = Some(snapshot);
     request.principal = Some(principal);
     // Whatever reads headers from here on, a credential is not among them.
     request.headers_mut().remove(header::AUTHORIZATION);
@@ -72,7 +75,7 @@ pub(in crate::inbound) fn step_up(
     endpoint: &Endpoint,
     scopes: &[String],
 ) -> Option<HeaderValue> {
-    let auth = door.auth.load_full()?;
+    let auth = door.gateway.snapshot().auth.clone()?;
     insufficient_scope(scopes, well_known::address(door, &auth, endpoint).as_deref())
 }
 

@@ -149,7 +149,7 @@ pub(super) async fn answer(door: &Door, held: Use, events: &Arc<Stream>, accepts
         News::Nothing => empty(StatusCode::ACCEPTED),
         News::Events => {
             held.session().keep(events);
-            let tail = Tail::new(Arc::clone(events), Some(0), held, door.bounds.keepalive, None);
+            let tail = Tail::new(Arc::clone(events), Some(0), held, door.bounds().keepalive, None);
             stream(StatusCode::OK, Body::Tail(Box::new(tail)))
         }
     }

@@ -103,7 +103,7 @@ impl Origin {
     }
 
     pub(super) fn limits(&self) -> Limits {
-        let bounds = &self.door.bounds;
+        let bounds = self.door.bounds();
         Limits { max_depth: bounds.max_depth, max_elements: bounds.max_elements }
     }
 
