@@ -52,6 +52,12 @@ impl Inside {
         eventually(&line, told).await;
     }
 
+    /// Takes up what of another configuration concerns the audit log and the log; why it could not, if so.
+    pub(crate) async fn renew_sight(&self, old: &Setup, new: &Setup) -> Option<String> {
+        let config = |setup: &Setup| Config::parse(&setup.text(), Path::new("."), &|_| None).unwrap();
+        self.0.renew_sight(&config(old), &config(new)).await.err().map(|error| format!("{error:#}"))
+    }
+
     /// Ends it in order.
     pub(crate) async fn stop(self) {
         self.0.stop().await;
