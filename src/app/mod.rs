@@ -1,39 +1,47 @@
 //! Owns everything: builds the rooms bottom-up, binds the sockets, and takes it all down again.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
+use tokio::signal::unix::Signal;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
-use crate::config::{Config, Gateway as GatewayConfig, Guarding};
+use crate::config::{Config, Files, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
-use crate::inbound::{self, Bounds, Door, Guard, Sessions};
+use crate::inbound::{self, Bounds, Door, Guard, Sessions, Terms};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
 use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
+use crate::telemetry::logs::Level;
 
 /// How often the files of `[tls]` are looked at.
 const RENEW: Duration = Duration::from_secs(10);
 
 mod core;
+mod reload;
+mod restart;
 mod shutdown;
 mod sight;
 mod traces;
+pub mod usage;
 
 pub use core::Core;
+use reload::Reloader;
 use sight::Sight;
 
 /// A running gateway.
@@ -46,12 +54,14 @@ pub struct App {
     gateway: Arc<Gateway>,
     readiness: Arc<Readiness>,
     tasks: Tasks,
-    sight: Sight,
+    sight: Arc<Sight>,
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
     served: tokio::task::JoinHandle<()>,
-    drain_timeout: Duration,
+    reloader: Arc<Reloader>,
+    /// Cancelled first: a gateway that stops takes no other configuration.
+    settled: CancellationToken,
 }
 
 impl App {
@@ -68,34 +78,30 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let sight = Sight::start(&config, &tasks, &metrics)?;
-        let audit = sight.audit(&config)?;
-        let gateway = build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?;
-        let gateway = Arc::new(gateway.with_spans(sight.spans()));
-        gateway.set_audit(audit);
-        let readiness = Arc::new(Readiness::new(&gateway));
-        readiness.watch(&tasks);
+        let gateway = build(&config, &tasks, &metrics, &budget, true)?;
+        let (sight, gateway) = Sight::start(gateway, &config, &tasks)?;
+        usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
+        let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
 
         let stats = Arc::new(ListenStats::default());
-        let door = Door {
-            auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
-            public: public_url(&config, listen)?.origin().ascii_serialization(),
-            guard: guard(&config, listen)?,
-            sessions: Sessions::start(&config.gateway, &gateway, &tasks),
-            bounds: bounds(&config.gateway),
+        let door = Arc::new(Door {
+            terms: ArcSwap::from_pointee(terms(&config, listen)?),
+            sessions: Sessions::start(&gateway, &tasks),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),
             tasks: tasks.clone(),
             metrics: Arc::clone(&metrics),
-        };
+        });
+        let hosts = Arc::new(ArcSwap::from_pointee(admin_guard(&config, admin)?));
         let desk = Desk {
-            guard: Box::new(HostGuard(admin_guard(&config, admin)?)),
+            guard: Box::new(HostGuard(Arc::clone(&hosts))),
             gateway: Arc::clone(&gateway),
             readiness: Arc::clone(&readiness),
             stats: Arc::clone(&stats),
-            budget,
+            budget: budget.clone(),
             tasks: tasks.clone(),
+            status: Board::new(admin.ip().is_loopback()),
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
         let identity = identity(&config)?;
@@ -103,10 +109,10 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
-        let service = inbound::service(Arc::new(door));
+        let service = inbound::service(Arc::clone(&door));
         let served = tasks.spawn(
             "listener",
-            net::serve(public, service, options(stats, identity), tasks.clone(), drain.clone()),
+            net::serve(public, service, options(stats, identity.clone()), tasks.clone(), drain.clone()),
         );
         let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
@@ -115,16 +121,26 @@ impl App {
             net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
         );
         tracing::info!(%listen, %admin, "listening");
-        let drain_timeout = config.gateway.drain_timeout;
-        Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, drain_timeout })
+        metrics.reloads().began();
+        let (bound, turn, known) = ((listen, admin), Mutex::default(), Arc::clone(&readiness));
+        let own = Arc::clone(&sight);
+        let reloader = Reloader { door, hosts, readiness: known, identity, bound, sight: own, turn };
+        let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());
+        Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, reloader, settled })
     }
-}
 
-impl App {
-    /// Takes up what of a new configuration concerns the audit log and the log; an error changes nothing of the audit
-    /// log.
-    pub async fn renew_sight(&self, old: &Config, new: &Config) -> anyhow::Result<()> {
-        self.sight.renew(&self.gateway, old, new).await
+    /// Puts another configuration in force while calls run. An error: it cannot be used, and nothing has changed.
+    pub async fn reload(&self, config: Config) -> anyhow::Result<()> {
+        self.reloader.apply(config, None).await
+    }
+
+    /// Follows the file the configuration came from, and those it is made of, until the gateway stops: each change, and
+    /// each `hangup`, is a new reading.
+    pub fn follow(&self, path: PathBuf, files: Files, hangup: Signal, level: Level) {
+        let (reloader, settled) = (Arc::clone(&self.reloader), self.settled.clone());
+        self.tasks.spawn("configuration", async move {
+            settled.run_until_cancelled(reloader.follow((path, files), hangup, level)).await;
+        });
     }
 }
 
@@ -132,28 +148,35 @@ async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }
 
-/// The core over its servers; starting is the first reconciliation. Catalogues last in `state_dir`.
+/// The core over its servers. Of a `running` gateway catalogues last in `state_dir`, and callers are asked who they are.
 fn build(
     config: &Arc<Config>,
     tasks: &Tasks,
     metrics: &Arc<Metrics>,
     budget: &Budget,
-    state_dir: Option<&Path>,
+    running: bool,
 ) -> anyhow::Result<Gateway> {
     let servers = Servers::new(tasks.clone(), Arc::clone(metrics), budget.clone());
-    let catalogue =
-        Catalogue::new(tasks.clone(), Arc::clone(metrics)).with_contracts(contracts(config, metrics)?);
-    let list = servers.reconcile(config)?;
+    let catalogue = Catalogue::new(tasks.clone(), Arc::clone(metrics));
+    catalogue.guard_by(contracts(config, metrics)?.map(Arc::new));
+    let list = servers.plan(config)?;
     let gateway = &config.gateway;
-    let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
-    let members = catalogue.reconcile(&list, rules, state_dir);
+    let members = catalogue.plan(&list, rules(config), gateway.state_dir.as_deref().filter(|_| running));
+    servers.adopt(list);
+    catalogue.adopt(&members);
     let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
     let sealer = Sealer::new(&keys).unwrap_or_else(|| {
         tracing::info!("gateway.keys is empty: sealed handles end with this process");
         Sealer::random()
     });
-    let snapshot = Snapshot::new(Arc::clone(config), &members);
+    let auth = if running { authenticator(config, tasks, metrics)? } else { None };
+    let snapshot = Snapshot::new(Arc::clone(config), &members).with_auth(auth);
     Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
+}
+
+/// What the gateway makes of hints.
+const fn rules(config: &Config) -> Rules {
+    Rules { max_ttl: config.gateway.max_ttl, stale_if_error: config.gateway.stale_if_error }
 }
 
 /// The approved definitions, where servers are guarded by them.
@@ -214,14 +237,29 @@ async fn renew(identity: Arc<Identity>) {
     loop {
         tokio::time::sleep(RENEW).await;
         let own = Arc::clone(&identity);
-        match tokio::task::spawn_blocking(move || own.reload()).await {
-            Ok(Ok(true)) => tracing::info!("new certificates are in use"),
-            Ok(Ok(false)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the certificates in use stay"),
+        if tokio::task::spawn_blocking(move || reread(&own)).await.is_err() {
             // The runtime ends.
-            Err(_) => return,
+            return;
         }
     }
+}
+
+/// Takes what the files of `[tls]` hold now.
+fn reread(identity: &Identity) {
+    match identity.reload() {
+        Ok(true) => tracing::info!("new certificates are in use"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "the certificates in use stay"),
+    }
+}
+
+/// What `[gateway]` asks of every request.
+fn terms(config: &Config, bound: SocketAddr) -> anyhow::Result<Terms> {
+    Ok(Terms {
+        public: public_url(config, bound)?.origin().ascii_serialization(),
+        guard: guard(config, bound)?,
+        bounds: bounds(&config.gateway),
+    })
 }
 
 fn guard(config: &Config, bound: SocketAddr) -> anyhow::Result<Guard> {
@@ -244,11 +282,11 @@ fn admin_guard(config: &Config, bound: SocketAddr) -> anyhow::Result<Guard> {
 
 /// `admin` and `inbound` are strangers: the check is handed over.
 #[derive(Debug)]
-struct HostGuard(Guard);
+struct HostGuard(Arc<ArcSwap<Guard>>);
 
 impl HostCheck for HostGuard {
     fn allows(&self, host: &str) -> bool {
-        self.0.host_allowed(host)
+        self.0.load().host_allowed(host)
     }
 }
 

@@ -13,12 +13,15 @@ mod along;
 pub mod books;
 mod confirm;
 mod converse;
+mod cut;
 mod digest;
 mod discover;
 mod discovery;
+mod draft;
 pub mod error;
 mod invoke;
 mod leaves;
+pub mod limits;
 mod links;
 mod list;
 mod listen;
@@ -38,10 +41,13 @@ mod sheet;
 pub mod snapshot;
 mod state;
 mod tasks;
+mod told;
 mod traced;
 pub mod view;
 
 pub use error::GatewayError;
+pub use limits::Limits;
+pub use listen::Counted;
 pub use quota::Quota;
 pub use snapshot::{Endpoint, Snapshot};
 
@@ -191,6 +197,7 @@ pub struct Gateway {
     spans: Option<Spans>,
     streams: Arc<Quota>,
     links: links::Links,
+    counting: limits::Counting,
     parked: Arc<parked::Parked>,
     drain: CancellationToken,
 }
@@ -215,6 +222,7 @@ impl Gateway {
             spans: None,
             streams: Arc::default(),
             links: links::Links::default(),
+            counting: limits::Counting::default(),
             parked,
             drain: CancellationToken::new(),
         }
@@ -249,9 +257,12 @@ impl Gateway {
         self.current.load_full()
     }
 
-    /// Serves `snapshot` from now on.
-    pub fn swap(&self, snapshot: Snapshot) {
+    /// Serves `snapshot` from now on. What runs goes on under the one it began with; open streams go over to this one,
+    /// and what was counted for limits that stay is counted on.
+    pub fn swap(&self, mut snapshot: Snapshot) {
+        snapshot.limits = Limits::new(&snapshot.config.limits, &self.current.load().limits);
         self.current.store(Arc::new(snapshot));
+        self.catalogue.nudge();
     }
 
     /// Ends all streams of changes, with words, over a few seconds.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::along::told_trace;
+use super::draft::{self, Draft};
 use super::error::GatewayError;
 use super::invoke::Errand;
 use super::snapshot::Endpoint;
@@ -18,7 +19,8 @@ use crate::policy::Decision;
 use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;
-use crate::telemetry::audit::{Arguments, Audit, Caller, Entry, Keep};
+use crate::telemetry::audit::{Audit, Entry};
+use crate::telemetry::recent::Denial;
 use crate::telemetry::{Metrics, Outcome};
 
 /// Bytes of a name or address that the audit log keeps of what a client sent.
@@ -42,6 +44,8 @@ pub(super) struct Record {
     own: Option<Box<str>>,
     /// Set where a successful answer is not simply `ok`.
     outcome: Option<Outcome>,
+    /// It was counted against the limits.
+    counted: bool,
     /// It was for what this caller may not know of: a denial, whatever was answered.
     concealed: bool,
     /// What the audit log wants besides; `None`: there is no log.
@@ -62,21 +66,6 @@ struct End {
     scopes: Vec<String>,
 }
 
-/// What only the audit log wants.
-#[derive(Debug)]
-struct Draft {
-    audit: Arc<Audit>,
-    /// Whether the answer waits for the line.
-    strict: bool,
-    request: u64,
-    endpoint: Arc<Endpoint>,
-    request_bytes: usize,
-    trace: Option<String>,
-    item: Option<String>,
-    grant: Option<usize>,
-    arguments: Option<(Arguments, Arc<Keep>)>,
-}
-
 /// The call is done, but nobody would know.
 const UNTOLD: GatewayError =
     GatewayError::Internal("the audit log cannot be written; the request may have had effects");
@@ -84,11 +73,12 @@ const UNTOLD: GatewayError =
 impl Gateway {
     /// Records that somebody known was not let in, for want of these scopes. What was asked is not: nobody read it.
     pub fn turned_away(&self, request: u64, endpoint: &Endpoint, principal: &Principal, scopes: &[String]) {
+        self.metrics.recent.denial(|| denial(principal, "other", scopes));
         let Some(audit) = self.audit() else { return };
         audit.write(Entry {
             at: SystemTime::now(),
             request,
-            caller: named(principal),
+            caller: draft::named(principal),
             endpoint: endpoint.config.path.clone(),
             method: "other",
             server: None,
@@ -106,41 +96,26 @@ impl Gateway {
     }
 }
 
-/// The arguments of a call as the log is handed them, where anything is told of them.
-fn arguments(call: &Call) -> Option<(Arguments, Arc<Keep>)> {
-    let keep = call.snapshot.kept.as_ref()?;
-    let span = call.envelope.param("arguments").ok()??;
-    Some((Arguments { body: call.envelope.body().clone(), span }, Arc::clone(keep)))
-}
-
-/// A caller as the audit log names it.
-fn named(principal: &Principal) -> Caller {
-    Caller {
-        principal: Arc::clone(&principal.id),
-        issuer: Arc::clone(&principal.issuer),
-        subject: Arc::clone(&principal.subject),
-        client: principal.client.clone(),
+/// That a caller was not let in, without what it was for.
+fn denial(principal: &Principal, method: &'static str, scopes: &[String]) -> Denial {
+    Denial {
+        who: principal.subject.to_string(),
+        client: principal.client_label().to_owned(),
+        method,
+        server: String::new(),
+        item: String::new(),
+        scopes: scopes.to_vec(),
     }
 }
 
 impl Record {
     pub(super) fn open(gateway: &Gateway, call: &Call) -> Self {
         let traced = gateway.spans.as_ref().and_then(|spans| Traced::open(spans, call));
-        let draft = |audit: Arc<Audit>| Draft {
-            audit,
-            strict: call.snapshot.config.audit.strict,
-            request: call.request,
-            endpoint: Arc::clone(&call.endpoint),
-            request_bytes: call.envelope.body().len(),
-            trace: match &traced {
-                Some(traced) => Some(traced.trace_id()),
-                None => told_trace(call).map(|told| told.trace_text()),
-            },
-            item: None,
-            grant: None,
-            arguments: arguments(call),
+        let trace = || match &traced {
+            Some(traced) => Some(traced.trace_id()),
+            None => told_trace(call).map(|told| told.trace_text()),
         };
-        let audit = gateway.audit().map(|audit| Box::new(draft(audit)));
+        let audit = gateway.audit().map(|audit| Box::new(Draft::new(audit, call, trace())));
         Self {
             metrics: Arc::clone(&gateway.metrics),
             method: call.method,
@@ -152,6 +127,7 @@ impl Record {
             route: None,
             own: None,
             outcome: None,
+            counted: false,
             concealed: false,
             audit,
             traced,
@@ -182,7 +158,7 @@ impl Record {
     /// The call is this one, which came inside another.
     pub(super) fn arguments(&mut self, inner: &Call) {
         if let Some(draft) = &mut self.audit {
-            draft.arguments = arguments(inner);
+            draft.arguments = draft::arguments(inner);
         }
     }
 
@@ -225,6 +201,11 @@ impl Record {
             Decision::NeedsScopes { grant } => Some(grant),
             Decision::Hidden => None,
         };
+    }
+
+    /// Whether it counts against the limits: the first time it is asked.
+    pub(super) fn counts(&mut self) -> bool {
+        !std::mem::replace(&mut self.counted, true)
     }
 
     /// Time that was not ours.
@@ -296,6 +277,9 @@ impl Record {
             millis = took.as_millis(),
             "request"
         );
+        if outcome == Outcome::Denied {
+            self.metrics.recent.denial(|| self.denied(&end.scopes));
+        }
         if let Some(traced) = self.traced.take() {
             let target = traced::target(self.route.as_deref(), self.own.as_deref());
             traced.close(Ended { outcome, code: end.code }, self.server.as_deref(), target);
@@ -305,55 +289,42 @@ impl Record {
         }
     }
 
+    fn denied(&self, scopes: &[String]) -> Denial {
+        let asked = self.audit.as_ref().and_then(|draft| draft.item.as_deref());
+        let item = asked.or_else(|| self.route.as_ref().map(|route| &*route.exposed)).unwrap_or_default();
+        Denial {
+            server: self.server.as_deref().unwrap_or_default().to_owned(),
+            item: item.to_owned(),
+            ..denial(&self.principal, self.method.as_str(), scopes)
+        }
+    }
+
     /// The line for the log, where it wants one and has none yet.
     fn entry(&mut self, end: &End, took: Duration) -> Option<(Arc<Audit>, Entry)> {
-        let draft = *self.audit.take().filter(|_| is_use(self.method) || end.outcome == Outcome::Denied)?;
-        let exposed = draft.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
+        let kept =
+            *self.audit.take().filter(|_| draft::is_use(self.method) || end.outcome == Outcome::Denied)?;
+        let exposed = kept.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
         let native = self.route.as_ref().map(|route| route.native());
         let native = native.filter(|native| exposed.as_deref() != Some(*native)).map(str::to_owned);
         let entry = Entry {
             at: SystemTime::now(),
-            request: draft.request,
-            caller: named(&self.principal),
-            endpoint: draft.endpoint.config.path.clone(),
+            request: kept.request,
+            caller: draft::named(&self.principal),
+            endpoint: kept.endpoint.config.path.clone(),
             method: self.method.as_str(),
             server: self.server.clone(),
-            item: exposed.map(|name| (item_key(self.method, &name), name)),
+            item: exposed.map(|name| (draft::item_key(self.method, &name), name)),
             native,
-            grant: draft.grant,
+            grant: kept.grant,
             scopes: end.scopes.clone(),
             outcome: end.outcome,
             took,
-            request_bytes: draft.request_bytes,
+            request_bytes: kept.request_bytes,
             result_bytes: end.bytes,
-            trace: draft.trace,
-            arguments: draft.arguments,
+            trace: kept.trace,
+            arguments: kept.arguments,
         };
-        Some((draft.audit, entry))
-    }
-}
-
-/// Whether a request uses something of a server. Looking at lists is no use; being denied is told of every method.
-const fn is_use(method: Method) -> bool {
-    !matches!(
-        method,
-        Method::Discover
-            | Method::Initialize
-            | Method::ToolsList
-            | Method::PromptsList
-            | Method::ResourcesList
-            | Method::TemplatesList
-    )
-}
-
-/// What kind of name the audit log has before it.
-fn item_key(method: Method, name: &str) -> &'static str {
-    match method {
-        Method::ToolsCall => "tool",
-        Method::PromptsGet => "prompt",
-        // A completion is of a prompt's argument or of an address; names of prompts have no scheme.
-        Method::Complete if !name.contains(':') => "prompt",
-        _ => "uri",
+        Some((kept.audit, entry))
     }
 }
 

@@ -269,6 +269,7 @@ impl Exchange {
 
     fn fail(&mut self, failure: Failure) -> OutboundError {
         let server = &self.guard.server;
+        server.last_failure.note(&failure);
         let error = server.error(failure, true);
         match &error.failure {
             Failure::Unavailable(_) | Failure::Exited => server.contact(false),

@@ -9,6 +9,9 @@ use prometheus::{
 use super::clients::ClientCalls;
 use super::labels::Tools;
 use super::metrics::Metrics;
+use super::recent::Recent;
+use super::reloads::Reloads;
+use super::usage::Usage;
 
 /// 1 ms to 300 s.
 const CALL_SECONDS: [f64; 16] =
@@ -152,25 +155,8 @@ impl Metrics {
                 "Whether a server is kept from requests: 0 closed, 1 half-open, 2 open",
                 &["server"],
             )?,
-            reloads: counter(
-                &r,
-                "gatehouse_config_reloads_total",
-                "Reloads of the configuration by result",
-                &["result"],
-            )?,
-            reloaded: register(
-                &r,
-                IntGauge::new(
-                    "gatehouse_config_last_reload_timestamp_seconds",
-                    "When the configuration in use was taken up",
-                )?,
-            )?,
-            deprecated: counter(
-                &r,
-                "gatehouse_deprecated_use_total",
-                "Uses of what the configuration marks as deprecated",
-                &["tool", "path"],
-            )?,
+            reloads: Reloads::new(&r)?,
+            usage: Usage::new(&r)?,
             spans_dropped: register(
                 &r,
                 IntCounter::new("gatehouse_spans_dropped_total", "Spans that could not be exported")?,
@@ -182,6 +168,7 @@ impl Metrics {
             tasks: register(&r, IntGauge::new("gatehouse_tasks", "Background tasks running")?)?,
             connections: register(&r, IntGauge::new("gatehouse_connections", "Client connections open")?)?,
             buffered: register(&r, IntGauge::new("gatehouse_buffered_bytes", "Bytes of bodies held")?)?,
+            recent: Recent::default(),
             registry: r,
         };
         let info = gauge(&metrics.registry, "gatehouse_build_info", "Version of this build", &["version"])?;
@@ -195,12 +182,15 @@ impl Metrics {
     }
 }
 
-fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, prometheus::Error> {
+pub(super) fn register<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: C,
+) -> Result<C, prometheus::Error> {
     registry.register(Box::new(metric.clone()))?;
     Ok(metric)
 }
 
-fn counter(
+pub(super) fn counter(
     r: &Registry,
     name: &str,
     help: &str,

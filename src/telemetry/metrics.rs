@@ -10,7 +10,12 @@ use prometheus::{
 use super::clients::{ClientCalls, REST};
 use super::labels::Tools;
 use super::outcome::Outcome;
+use super::recent::Recent;
+use super::reloads::Reloads;
+use super::usage::Usage;
 use crate::protocol::version::Era;
+
+pub mod reading;
 
 /// The process's metrics; one instance, handed down.
 #[derive(Debug)]
@@ -43,14 +48,15 @@ pub struct Metrics {
     pub(super) clashes: IntGaugeVec,
     pub(super) contract_changes: IntCounterVec,
     pub(super) breaker: IntGaugeVec,
-    pub(super) reloads: IntCounterVec,
-    pub(super) reloaded: IntGauge,
-    pub(super) deprecated: IntCounterVec,
+    pub(super) reloads: Reloads,
+    pub(super) usage: Usage,
     pub(super) spans_dropped: IntCounter,
     pub(super) panics: IntCounter,
     pub(super) tasks: IntGauge,
     pub(super) connections: IntGauge,
     pub(super) buffered: IntGauge,
+    /// What happened lately, for the status page.
+    pub recent: Recent,
 }
 
 impl Metrics {
@@ -180,6 +186,11 @@ impl Metrics {
         counter.inc_by(total.saturating_sub(counter.get()));
     }
 
+    /// Readings of the configuration.
+    pub const fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
     /// A definition that differs from the approved one.
     pub fn contract_change(&self, server: &str, class: &str) {
         self.contract_changes.with_label_values(&[server, class]).inc();
@@ -188,21 +199,6 @@ impl Metrics {
     /// The breaker gauge of one server: 0 closed, 1 half-open, 2 open.
     pub fn breaker_state(&self, server: &str) -> IntGauge {
         self.breaker.with_label_values(&[server])
-    }
-
-    /// A reload ended; `result` comes from a table of ours.
-    pub fn config_reload(&self, result: &str) {
-        self.reloads.with_label_values(&[result]).inc();
-    }
-
-    /// When the configuration in use was taken up, in seconds since 1970.
-    pub const fn config_taken_up(&self) -> &IntGauge {
-        &self.reloaded
-    }
-
-    /// A use of something deprecated: an exposed tool of the catalogue, and a path in its arguments or empty.
-    pub fn deprecated_use(&self, tool: &str, path: &str) {
-        self.deprecated.with_label_values(&[tool, path]).inc();
     }
 
     /// Spans that could not be exported.

@@ -14,9 +14,11 @@ use super::super::values::{
 };
 use super::super::{
     Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server, SessionScope, Target,
+    Validating,
 };
 use super::ServerEntry;
-use super::contract::guarding;
+use super::aids::aids;
+use super::contract::{guarding, validating};
 use super::credentials::{credentials, forwardable};
 use super::words;
 
@@ -118,6 +120,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         list_max_pages: table.or("list_max_pages", number, 1000_usize),
         list_max_bytes: table.or("list_max_bytes", size, 64 * MIB),
         max_result: table.or("max_result", size, 4 * MIB),
+        truncate: table.or("truncate", boolean, false),
         processes: table.or("processes", processes, 1_usize),
         max_concurrency: table.or("max_concurrency", number, 64_usize),
         queue: table.or("queue", count, 64_usize),
@@ -135,6 +138,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         deny_secrets: head.own.deny_secrets,
         overrides: head.overrides,
         contract: table.or("contract", guarding, Guarding::Off),
+        validate: table.or("validate", validating, Validating::Off),
         credentials,
         forward_headers: forward_headers(table),
     };
@@ -328,6 +332,7 @@ fn tool_override(table: &Table<'_>) -> (Override, Option<(Text, Place)>) {
         name: renamed.as_ref().map(|(text, _)| text.value.clone()),
         description: table.get("description", text),
         timeout: table.get("timeout", time),
+        ..aids(table)
     };
     (one, renamed)
 }

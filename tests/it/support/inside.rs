@@ -52,10 +52,10 @@ impl Inside {
         eventually(&line, told).await;
     }
 
-    /// Takes up what of another configuration concerns the audit log and the log; why it could not, if so.
-    pub(crate) async fn renew_sight(&self, old: &Setup, new: &Setup) -> Option<String> {
-        let config = |setup: &Setup| Config::parse(&setup.text(), Path::new("."), &|_| None).unwrap();
-        self.0.renew_sight(&config(old), &config(new)).await.err().map(|error| format!("{error:#}"))
+    /// Takes up another configuration; why it could not, if so.
+    pub(crate) async fn reload(&self, setup: &Setup) -> Option<String> {
+        let config = Config::parse(&setup.text(), Path::new("."), &|_| None).unwrap();
+        self.0.reload(config).await.err().map(|error| format!("{error:#}"))
     }
 
     /// Ends it in order.
