@@ -82,12 +82,9 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let sight = Arc::new(Sight::start(&config, &tasks, &metrics)?);
-        let audit = sight.audit(&config)?;
         let replicas = Replicas::bind(&config, &tasks).await?;
         let gateway = build(&config, &tasks, &metrics, &budget, Some(Running::with(replicas.as_ref())))?;
-        let gateway = Arc::new(gateway.with_spans(sight.spans()));
-        gateway.set_audit(audit);
+        let (sight, gateway) = Sight::start(gateway, &config, &tasks)?;
         usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());

@@ -15,7 +15,7 @@ use tokio::signal::unix::Signal;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
-use super::sight::Sight;
+use super::sight::{self, Sight};
 use super::{admin_guard, contracts, restart, rules, terms};
 use crate::admin::Readiness;
 use crate::auth::Authenticator;
@@ -38,9 +38,9 @@ pub(super) struct Reloader {
     pub(super) hosts: Arc<ArcSwap<Guard>>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) identity: Option<Arc<Identity>>,
-    pub(super) sight: Arc<Sight>,
     /// The bound addresses, of the public and of the admin listener.
     pub(super) bound: (SocketAddr, SocketAddr),
+    pub(super) sight: Arc<Sight>,
     /// One after the other; held while one is at work.
     pub(super) turn: Mutex<()>,
 }
@@ -53,6 +53,7 @@ struct Prepared {
     terms: Terms,
     hosts: Guard,
     servers: Vec<Arc<Server>>,
+    audit: sight::Change,
 }
 
 impl Reloader {
@@ -65,13 +66,11 @@ impl Reloader {
         let _turn = self.turn.lock().await;
         let before = self.gateway().snapshot();
         let kept = restart::keep(&before.config, &mut config);
-        let Prepared { config, auth, contracts, terms, hosts, servers } = self.prepare(&before, config)?;
-
-        self.sight.renew(self.gateway(), &before.config, &config).await?;
+        let Prepared { config, auth, contracts, terms, hosts, servers, audit } =
+            self.prepare(&before, config)?;
 
         // From here on nothing fails. What is new gets to know its server before anybody sees it.
         let catalogue = &self.gateway().catalogue;
-        contracts.iter().for_each(|contracts| contracts.set_audit(self.gateway().audit()));
         catalogue.guard_by(contracts);
         let members = catalogue.plan(&servers, rules(&config), config.gateway.state_dir.as_deref());
         catalogue.settle(&members).await;
@@ -88,6 +87,7 @@ impl Reloader {
         catalogue.adopt(&members);
 
         self.renew(&config, level, &servers);
+        self.sight.renew(self.gateway(), audit).await;
         say(&before.config, &config, &kept);
         let left = Arc::downgrade(&before);
         self.gateway().servers.retire(gone, config.gateway.park_timeout, move || left.strong_count() == 0);
@@ -103,6 +103,7 @@ impl Reloader {
             terms: terms(&config, self.bound.0)?,
             hosts: admin_guard(&config, self.bound.1)?,
             servers: self.gateway().servers.plan(&config)?,
+            audit: self.sight.plan(&before.config, &config)?,
             config: Arc::new(config),
         })
     }
@@ -138,6 +139,7 @@ impl Reloader {
             return Ok(Some(known).filter(|_| config.servers.iter().any(is_guarded)));
         }
         let Some(opened) = contracts(config, &self.gateway().metrics)? else { return Ok(None) };
+        opened.set_audit(self.gateway().audit());
         Ok(Some(Arc::new(opened)))
     }
 

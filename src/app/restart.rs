@@ -23,10 +23,11 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     // The other replicas know where to find this one.
     kept.hold("cluster", &before.cluster, &mut wanted.cluster);
     kept.hold("gateway.state_dir", &old.state_dir, &mut new.state_dir);
-    // Their writers are at work.
-    kept.hold("telemetry.otlp", &before.telemetry.otlp, &mut wanted.telemetry.otlp);
-    kept.hold("telemetry.service_name", &before.telemetry.service_name, &mut wanted.telemetry.service_name);
-    kept.hold("telemetry.log_format", &before.telemetry.log_format, &mut wanted.telemetry.log_format);
+    // What writes them is at work.
+    let (old, new) = (&before.telemetry, &mut wanted.telemetry);
+    kept.hold("telemetry.log_format", &old.log_format, &mut new.log_format);
+    kept.hold("telemetry.otlp", &old.otlp, &mut new.otlp);
+    kept.hold("telemetry.service_name", &old.service_name, &mut new.service_name);
     kept.0
 }
 

@@ -19,6 +19,7 @@ mod cut;
 mod digest;
 mod discover;
 mod discovery;
+mod draft;
 pub mod error;
 mod invoke;
 mod leaves;
