@@ -88,7 +88,8 @@ impl Reloader {
 
         self.renew(&config, level, &servers);
         self.sight.renew(self.gateway(), audit).await;
-        say(&before.config, &config, &kept);
+        let told = say(&before.config, &config, &kept);
+        self.gateway().metrics.recent.reload(true, &told);
         let left = Arc::downgrade(&before);
         self.gateway().servers.retire(gone, config.gateway.park_timeout, move || left.strong_count() == 0);
         Ok(())
@@ -168,27 +169,40 @@ impl Reloader {
     }
 
     async fn take(&self, config: Result<Config, Problems>, level: &Level) {
-        let reloads = self.gateway().metrics.reloads();
-        match config {
+        let metrics = &self.gateway().metrics;
+        let reloads = metrics.reloads();
+        let refused = match config {
             Ok(config) => match self.apply(config, Some(level)).await {
                 Ok(()) => return reloads.count(true),
                 Err(error) => {
                     let problem = format!("{error:#}");
                     tracing::error!(problem, "the configuration cannot be used: nothing has changed");
+                    problem
                 }
             },
             Err(problems) => {
                 for problem in &problems {
                     tracing::error!(%problem, "the configuration cannot be used: nothing has changed");
                 }
+                first(&problems)
             }
-        }
+        };
+        metrics.recent.reload(false, &refused);
         reloads.count(false);
     }
 }
 
-/// What an operator wants to see of it.
-fn say(before: &Config, config: &Config, kept: &[&str]) {
+/// The first problem without its file, and how many there are besides.
+fn first(problems: &Problems) -> String {
+    let one = problems.iter().next().map(|one| format!("line {}: {} {}", one.line, one.key, one.message));
+    match problems.len() {
+        0 | 1 => one.unwrap_or_default(),
+        all => format!("{} (and {} more)", one.unwrap_or_default(), all - 1),
+    }
+}
+
+/// What an operator wants to see of it, in the log and, shorter, on the status page.
+fn say(before: &Config, config: &Config, kept: &[&str]) -> String {
     if !kept.is_empty() {
         tracing::warn!(
             ?kept,
@@ -206,4 +220,6 @@ fn say(before: &Config, config: &Config, kept: &[&str]) {
         |server: &&crate::config::Server| named(before, &server.name).is_some_and(|old| old != **server);
     let changed = config.servers.iter().filter(other).count();
     tracing::info!(added, removed, changed, "another configuration is in force");
+    let servers = format!("servers: {added} added, {removed} removed, {changed} changed");
+    if kept.is_empty() { servers } else { format!("{servers}; after a restart: {}", kept.join(", ")) }
 }
