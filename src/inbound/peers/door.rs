@@ -67,7 +67,7 @@ async fn take(door: &Arc<Door>, path: &str, payload: &mut Payload) -> Response {
     let read = Read { bytes: body, held: read.held };
     let serve = move |request| endpoint::sent_here(door, request, read);
     let serve = move |request| layers::panic::catch(door, request, serve);
-    layers::observe::follow(visit, serve).await
+    layers::observe::follow(door, visit, serve).await
 }
 
 /// The request in a letter, and its body. `None`: it is no letter.
