@@ -37,6 +37,8 @@ mod core;
 mod reload;
 mod restart;
 mod shutdown;
+#[cfg(test)]
+mod tests;
 pub mod usage;
 
 pub use core::Core;
