@@ -39,6 +39,8 @@ mod replicas;
 mod restart;
 mod shutdown;
 mod sight;
+#[cfg(test)]
+mod tests;
 mod traces;
 pub mod usage;
 
