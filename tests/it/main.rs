@@ -5,9 +5,11 @@
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
 #![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
+mod addresses;
 mod allowed;
 mod answers;
 mod audit;
+mod audit_arguments;
 mod auth;
 mod bounds;
 mod caching;
@@ -31,6 +33,8 @@ mod crowd;
 mod discovery;
 mod door;
 mod downstream;
+mod drain;
+mod drain_rolling;
 mod errors;
 mod explain;
 mod fidelity;
@@ -49,6 +53,7 @@ mod limits;
 mod links;
 mod lists;
 mod many;
+mod metrics;
 mod migration;
 mod migration_story;
 mod names;
@@ -68,6 +73,9 @@ mod playbooks;
 mod principals;
 mod probing;
 mod processes;
+mod reload;
+mod reload_files;
+mod reload_streams;
 mod resources;
 mod resumption;
 mod rotation;
@@ -82,5 +90,7 @@ mod support;
 mod tasks_ext;
 mod timeouts;
 mod tool_search;
+mod traces;
+mod truncate;
 mod validate;
 mod watch;

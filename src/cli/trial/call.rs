@@ -104,6 +104,7 @@ impl<'a> Stage<'a> {
             rights: Rights::Open,
             members: Members::default(),
             request: 0,
+            address: None,
             client: client(),
             arrived: Instant::now(),
             // The tool itself is meant, whatever an endpoint lists; headers are the door's business.
