@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Certificates};
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
 use crate::config::{Config, Files, Gateway as GatewayConfig, Guarding};
@@ -88,6 +88,7 @@ impl App {
         let door = Arc::new(Door {
             terms: ArcSwap::from_pointee(terms(&config, listen)?),
             sessions: Sessions::start(&gateway, &tasks),
+            certificates: Certificates::default(),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),
             tasks: tasks.clone(),
@@ -109,22 +110,21 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
+        let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::clone(&door));
-        let served = tasks.spawn(
-            "listener",
-            net::serve(public, service, options(stats, identity.clone()), tasks.clone(), drain.clone()),
-        );
+        let public_options = ListenOptions { proxies, ..options(stats, identity.clone()) };
+        let served = tasks
+            .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
-        let own = Arc::new(ListenStats::default());
         tasks.spawn(
             "admin listener",
-            net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
+            net::serve(private, router, options(Arc::default(), None), tasks.clone(), close.clone()),
         );
-        tracing::info!(%listen, %admin, "listening");
         metrics.reloads().began();
-        let (bound, turn, known) = ((listen, admin), Mutex::default(), Arc::clone(&readiness));
-        let own = Arc::clone(&sight);
-        let reloader = Reloader { door, hosts, readiness: known, identity, bound, sight: own, turn };
+        tracing::info!(%listen, %admin, "listening");
+        let (bound, turn) = ((listen, admin), Mutex::default());
+        let (watched, eyes) = (Arc::clone(&readiness), Arc::clone(&sight));
+        let reloader = Reloader { door, hosts, readiness: watched, identity, sight: eyes, bound, turn };
         let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());
         Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, reloader, settled })
     }
@@ -228,7 +228,9 @@ pub fn public_url(config: &Config, bound: SocketAddr) -> anyhow::Result<Url> {
 /// Who we are towards clients, where TLS is ours to end.
 fn identity(config: &Config) -> anyhow::Result<Option<Arc<Identity>>> {
     let Some(tls) = config.tls.clone() else { return Ok(None) };
-    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca };
+    // Who has a token instead needs no certificate.
+    let optional = config.auth.is_some();
+    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca, optional };
     Ok(Some(Arc::new(Identity::load(files).context("[tls]")?)))
 }
 
@@ -308,6 +310,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         max_connections: config.max_connections,
         keep_alive: config.keepalive_interval,
         tls: None,
+        proxies: Vec::new(),
         stats,
     }
 }

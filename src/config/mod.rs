@@ -159,6 +159,8 @@ pub struct Server {
     pub validate: Validating,
     /// `[server.credentials]`
     pub credentials: Credentials,
+    /// `client_cert` and `client_key`: what it is shown in the handshake; `None`: nothing.
+    pub identity: Option<ClientFiles>,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
     pub forward_headers: Vec<http::HeaderName>,
 }
@@ -190,6 +192,15 @@ impl Server {
 
 /// How much longer than `max_result` a result may be to be cut; beyond, it is refused.
 const LONGER: usize = 16;
+
+/// `client_cert` and `client_key`, PEM: who the gateway is to a server that asks for a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// The certificate first, then those that lead to its authority.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
 
 /// Where a server is.
 #[derive(Clone, PartialEq)]
@@ -334,7 +345,7 @@ pub struct Tls {
     pub cert: PathBuf,
     /// `key`: PEM.
     pub key: PathBuf,
-    /// `client_ca`: PEM; clients without a certificate of these authorities are not let in.
+    /// `client_ca`: PEM; a certificate of these authorities says who a client is. Without `[auth]` every client needs one.
     pub client_ca: Option<PathBuf>,
 }
 

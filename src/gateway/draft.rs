@@ -1,5 +1,6 @@
 //! What only the audit log wants of a request.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Call;
@@ -15,6 +16,7 @@ pub(super) struct Draft {
     /// Whether the answer waits for the line.
     pub(super) strict: bool,
     pub(super) request: u64,
+    pub(super) address: Option<IpAddr>,
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) request_bytes: usize,
     pub(super) trace: Option<String>,
@@ -29,6 +31,7 @@ impl Draft {
             audit,
             strict: call.snapshot.config.audit.strict,
             request: call.request,
+            address: call.address,
             endpoint: Arc::clone(&call.endpoint),
             request_bytes: call.envelope.body().len(),
             trace,

@@ -1,6 +1,8 @@
 //! The core: one [`Call`] in, one result or error out, notices on the way; knows only modern MCP.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
@@ -88,6 +90,8 @@ pub struct Call {
     pub members: Members,
     /// The number of the HTTP request, as `X-Request-Id` tells it.
     pub request: u64,
+    /// The client's address, as far as it is known.
+    pub address: Option<IpAddr>,
     /// What the client said of itself.
     pub client: Client,
     /// When it arrived.
@@ -200,6 +204,8 @@ pub struct Gateway {
     counting: limits::Counting,
     parked: Arc<parked::Parked>,
     drain: CancellationToken,
+    /// Cancelled when what still runs is given up.
+    cut: CancellationToken,
 }
 
 impl Gateway {
@@ -225,6 +231,7 @@ impl Gateway {
             counting: limits::Counting::default(),
             parked,
             drain: CancellationToken::new(),
+            cut: CancellationToken::new(),
         }
     }
 
@@ -265,9 +272,21 @@ impl Gateway {
         self.catalogue.nudge();
     }
 
-    /// Ends all streams of changes, with words, over a few seconds.
-    pub fn drain(&self) {
+    /// Ends all streams of changes, with words, over a few seconds. Calls that wait for their clients' answers, and that
+    /// nobody attends, are kept for `patience` from now on.
+    pub fn drain(&self, patience: Duration) {
         self.drain.cancel();
+        self.parked.hurry(patience);
+    }
+
+    /// Gives up what still runs: doors tell their clients so.
+    pub fn cut(&self) {
+        self.cut.cancel();
+    }
+
+    /// Cancelled by [`Gateway::cut`]. One lock for all who wait for it: not for calls that are soon over.
+    pub const fn is_cut(&self) -> &CancellationToken {
+        &self.cut
     }
 
     /// Returns once no call waits for its client's answers.

@@ -1,6 +1,7 @@
 //! The one place that records how a request ended: in metrics, in the audit log, in spans. A record dropped open means
 //! that it was cancelled.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -72,12 +73,20 @@ const UNTOLD: GatewayError =
 
 impl Gateway {
     /// Records that somebody known was not let in, for want of these scopes. What was asked is not: nobody read it.
-    pub fn turned_away(&self, request: u64, endpoint: &Endpoint, principal: &Principal, scopes: &[String]) {
+    /// `request`: its number and its client's address.
+    pub fn turned_away(
+        &self,
+        request: (u64, Option<IpAddr>),
+        endpoint: &Endpoint,
+        principal: &Principal,
+        scopes: &[String],
+    ) {
         self.metrics.recent.denial(|| denial(principal, "other", scopes));
         let Some(audit) = self.audit() else { return };
         audit.write(Entry {
             at: SystemTime::now(),
-            request,
+            request: request.0,
+            address: request.1,
             caller: draft::named(principal),
             endpoint: endpoint.config.path.clone(),
             method: "other",
@@ -309,6 +318,7 @@ impl Record {
         let entry = Entry {
             at: SystemTime::now(),
             request: kept.request,
+            address: kept.address,
             caller: draft::named(&self.principal),
             endpoint: kept.endpoint.config.path.clone(),
             method: self.method.as_str(),

@@ -37,13 +37,13 @@ pub struct Snapshot {
     pub rules: NameRules,
     /// Who may use what.
     pub policy: Policy,
-    /// What the audit log keeps of arguments; `None`: nothing.
-    pub(super) kept: Option<Arc<Keep>>,
     /// How often; [`super::Gateway::swap`] lets those of the snapshot before go on.
     pub limits: Limits,
     /// Who is let in; without one everybody is, as `anonymous`. Here, so that nobody let in by one configuration
     /// is ever judged by the grants of another.
     pub auth: Option<Arc<Authenticator>>,
+    /// What the audit log keeps of arguments; `None`: nothing.
+    pub(super) kept: Option<Arc<Keep>>,
 }
 
 /// One MCP server towards clients.
@@ -92,8 +92,8 @@ impl Snapshot {
             endpoints,
             server_info: server_info(&config),
             rules: NameRules::from(&config.gateway),
-            kept: kept(&config.audit),
             limits: Limits::new(&config.limits, &Limits::default()),
+            kept: kept(&config.audit),
             policy,
             config,
             auth: None,

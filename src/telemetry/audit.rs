@@ -1,6 +1,7 @@
 //! The audit log: one line of JSON for every call and denial, written on a thread of its own. What it cannot keep up
 //! with is dropped and counted; no call waits for it unless it is told to.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,6 +61,8 @@ pub struct Entry {
     pub at: SystemTime,
     /// The number of its HTTP request, as `X-Request-Id` says it.
     pub request: u64,
+    /// Its client's address.
+    pub address: Option<IpAddr>,
     /// Who made it.
     pub caller: Caller,
     /// The path of its endpoint.

@@ -35,6 +35,8 @@ pub(super) struct Sections {
     pub(super) auth: Option<(Auth, Place)>,
     /// `[admin]` and where it begins.
     pub(super) admin: Option<(Admin, Place)>,
+    /// Where `[auth]` begins, if it names neither an issuer nor a key.
+    pub(super) nobody: Option<Place>,
     /// `[audit]` and where it begins.
     pub(super) audit: Option<(Audit, Place)>,
     /// `[contract]` and where it begins.
@@ -110,7 +112,13 @@ pub(super) struct ServerEntry {
 /// Reads one file.
 pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
-    let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
+    let mut nobody = None;
+    let auth = root.get("auth", |node| {
+        node.open(|table| {
+            nobody = (!table.has("issuer") && !table.has("key")).then(|| table.at().clone());
+            (auth::auth(table), table.at().clone())
+        })
+    });
     let admin = root.get("admin", |node| node.open(|table| (admin(table), table.at().clone())));
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let contract = root.get("contract", |node| node.open(|table| (contract(table), table.at().clone())));
@@ -124,6 +132,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         gateway,
         auth,
         admin,
+        nobody,
         audit,
         contract,
         telemetry,

@@ -1,5 +1,7 @@
 //! Entries as they are written: one line of JSON each.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
@@ -13,6 +15,8 @@ use super::{ContractEntry, Entry};
 struct Line<'e> {
     time: &'e str,
     request: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<IpAddr>,
     principal: &'e str,
     #[serde(skip_serializing_if = "str::is_empty")]
     issuer: &'e str,
@@ -66,6 +70,7 @@ pub(super) fn push(entry: &Entry, batch: &mut Vec<u8>) -> bool {
     let line = Line {
         time: &time,
         request: entry.request,
+        address: entry.address,
         principal: &entry.caller.principal,
         issuer: &entry.caller.issuer,
         subject: &entry.caller.subject,
