@@ -38,9 +38,9 @@ pub(super) struct Reloader {
     pub(super) hosts: Arc<ArcSwap<Guard>>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) identity: Option<Arc<Identity>>,
+    pub(super) sight: Arc<Sight>,
     /// The bound addresses, of the public and of the admin listener.
     pub(super) bound: (SocketAddr, SocketAddr),
-    pub(super) sight: Arc<Sight>,
     /// One after the other; held while one is at work.
     pub(super) turn: Mutex<()>,
 }
@@ -71,6 +71,8 @@ impl Reloader {
 
         // From here on nothing fails. What is new gets to know its server before anybody sees it.
         let catalogue = &self.gateway().catalogue;
+        self.sight.renew(self.gateway(), audit).await;
+        contracts.iter().for_each(|contracts| contracts.set_audit(self.gateway().audit()));
         catalogue.guard_by(contracts);
         let members = catalogue.plan(&servers, rules(&config), config.gateway.state_dir.as_deref());
         catalogue.settle(&members).await;
@@ -87,7 +89,6 @@ impl Reloader {
         catalogue.adopt(&members);
 
         self.renew(&config, level, &servers);
-        self.sight.renew(self.gateway(), audit).await;
         let told = say(&before.config, &config, &kept);
         self.gateway().metrics.recent.reload(true, &told);
         let left = Arc::downgrade(&before);
@@ -140,7 +141,6 @@ impl Reloader {
             return Ok(Some(known).filter(|_| config.servers.iter().any(is_guarded)));
         }
         let Some(opened) = contracts(config, &self.gateway().metrics)? else { return Ok(None) };
-        opened.set_audit(self.gateway().audit());
         Ok(Some(Arc::new(opened)))
     }
 
