@@ -95,8 +95,9 @@ impl<'r> Outward<'r> {
     }
 
     fn letter(&self) -> Letter {
-        let about = Letter::new((self.method, self.path), self.headers, self.principal.carried(), &self.body);
-        Letter { address: self.address, ..about }
+        let mut letter = Letter::new((self.method, self.path), self.headers, self.principal.carried(), &self.body);
+        letter.address = self.address;
+        letter
     }
 }
 
