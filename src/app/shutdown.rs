@@ -12,9 +12,6 @@ const LAST_GRACE: Duration = Duration::from_secs(6);
 /// What calls get to be answered that were given up at the end of the drain.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What the audit log gets to be written to its end.
-const AUDIT: Duration = Duration::from_secs(2);
-
 /// The part of `drain_timeout` for which a call is kept whose client was asked something and may have left for good.
 const PATIENCE: u32 = 3;
 
@@ -57,12 +54,7 @@ impl App {
         if !self.tasks.shutdown(Duration::from_secs(2)).await {
             tracing::warn!(running = self.tasks.running(), "tasks did not end in time");
         }
-        // Last of all: calls that were cut have their lines too.
-        if let Some(audit) = &self.audit
-            && timeout(AUDIT, audit.close()).await.is_err()
-        {
-            tracing::warn!("the audit log was not written in time");
-        }
+        self.sight.close(self.gateway.audit()).await;
         tracing::info!("stopped");
     }
 }

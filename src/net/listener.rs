@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
+use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,7 @@ use super::identity::Identity;
 use super::serve::{Server, refuse};
 use crate::tasks::Tasks;
 
-/// The client's address, an extension of every request.
+/// The client's address, an extension of every request: what the PROXY protocol says, where that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
@@ -40,6 +41,8 @@ pub struct ListenOptions {
     pub keep_alive: Duration,
     /// TLS, where it is ours to end.
     pub tls: Option<Arc<Identity>>,
+    /// Who may say by the PROXY protocol whose connection it is.
+    pub proxies: Vec<IpNet>,
     /// What is counted; clone it before to read it.
     pub stats: Arc<ListenStats>,
 }

@@ -25,7 +25,9 @@ use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt as _};
 
 use super::clock::{Activity, Busy, Clock, Phase};
+use super::identity::PeerCertificate;
 use super::listener::{ListenOptions, Peer};
+use super::proxied;
 use crate::tasks::Tasks;
 
 /// What an HTTP/2 client says first.
@@ -48,6 +50,12 @@ pub(super) struct Server<S> {
     drain: CancellationToken,
     http1: http1::Builder,
     http2: http2::Builder<Spawn>,
+}
+
+/// Who is at the other end of a connection.
+struct Client {
+    peer: SocketAddr,
+    certificate: Option<Arc<PeerCertificate>>,
 }
 
 /// Runs an HTTP/2 connection's requests.
@@ -82,24 +90,39 @@ where
     }
 
     /// Serves one connection to its end.
-    pub(super) async fn connection(&self, stream: TcpStream, peer: SocketAddr) {
+    pub(super) async fn connection(&self, mut stream: TcpStream, peer: SocketAddr) {
         let accepted = Instant::now();
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY refused");
         }
         let limit = self.options.header_timeout;
+        let mut client = Client { peer, certificate: None };
+        if self.options.proxies.iter().any(|trusted| trusted.contains(&peer.ip().to_canonical())) {
+            let hello = timeout(limit, proxied::client(&mut stream, peer));
+            match self.unless_drained(hello).await {
+                Some(Ok(Ok(behind))) => client.peer = behind,
+                Some(Ok(Err(error))) if error.kind() == io::ErrorKind::InvalidData => {
+                    tracing::warn!(%peer, %error, "a trusted proxy was not understood");
+                    return;
+                }
+                _ => return,
+            }
+        }
         match &self.options.tls {
             None => {
                 let hello = timeout(limit, speaks_h2(&stream));
                 if let Some(Ok(Ok(h2))) = self.unless_drained(hello).await {
-                    self.speak(stream, h2, peer, accepted).await;
+                    self.speak(stream, h2, client, accepted).await;
                 }
             }
             Some(identity) => {
                 // Boxed: a handshake's future is large and soon over.
                 let hello = Box::pin(timeout(limit, identity.accept(stream)));
                 match self.unless_drained(hello).await {
-                    Some(Ok(Ok((stream, h2)))) => self.speak(stream, h2, peer, accepted).await,
+                    Some(Ok(Ok((stream, h2)))) => {
+                        client.certificate = PeerCertificate::of(&stream).map(Arc::new);
+                        self.speak(stream, h2, client, accepted).await;
+                    }
                     Some(Ok(Err(error))) => tracing::debug!(%peer, %error, "no TLS"),
                     Some(Err(_)) | None => {}
                 }
@@ -120,7 +143,7 @@ where
         }
     }
 
-    async fn speak<T>(&self, stream: T, h2: bool, peer: SocketAddr, accepted: Instant)
+    async fn speak<T>(&self, stream: T, h2: bool, client: Client, accepted: Instant)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -130,7 +153,10 @@ where
             let (service, activity) = (self.service.clone(), Arc::clone(&activity));
             service_fn(move |mut request: Request<Incoming>| {
                 let busy = Busy::new(&activity);
-                request.extensions_mut().insert(Peer(peer));
+                request.extensions_mut().insert(Peer(client.peer));
+                if let Some(certificate) = &client.certificate {
+                    request.extensions_mut().insert(Arc::clone(certificate));
+                }
                 let answer = service.clone().oneshot(request);
                 async move { answer.await.map(|answer| answer.map(|body| Counted { body, _busy: busy })) }
             })

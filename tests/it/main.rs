@@ -5,9 +5,11 @@
 #![allow(clippy::disallowed_methods, reason = "tests own their tasks and threads")]
 #![allow(clippy::too_many_lines, reason = "a table of cases is as long as it is")]
 
+mod addresses;
 mod allowed;
 mod answers;
 mod audit;
+mod audit_arguments;
 mod auth;
 mod bounds;
 mod caching;
@@ -19,11 +21,13 @@ mod changes;
 mod changes_legacy;
 mod changes_topics;
 mod check;
+mod check_contract;
 mod completion;
 mod confirm;
 mod contexts;
 mod contexts_stdio;
 mod contract;
+mod contract_test;
 mod credentials;
 mod crowd;
 mod discovery;
@@ -49,7 +53,9 @@ mod limits;
 mod links;
 mod lists;
 mod many;
+mod metrics;
 mod migration;
+mod migration_story;
 mod names;
 mod network;
 mod own_lists;
@@ -84,5 +90,7 @@ mod support;
 mod tasks_ext;
 mod timeouts;
 mod tool_search;
+mod traces;
+mod truncate;
 mod validate;
 mod watch;

@@ -40,6 +40,7 @@ pub(super) fn patient() -> ListenOptions {
         max_connections: 100,
         keep_alive: PATIENCE,
         tls: None,
+        proxies: Vec::new(),
         stats: Arc::default(),
     }
 }
