@@ -101,7 +101,7 @@ def manifests():
 def compose():
     """The files that are mounted from here exist, the operator's own aside."""
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    mounted = [volume.split(":")[0] for service in services.values() for volume in service["volumes"]]
+    mounted = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
     missing = [path for path in mounted if path.startswith("./") and path != "./gatehouse.toml" and not (DEPLOY / path).exists()]
     return [f"compose.yaml mounts {path}, which is missing" for path in missing], len(mounted)
 
