@@ -19,7 +19,7 @@ mod history;
 mod live;
 mod report;
 
-use super::{Desk, text};
+use super::{Desk, text, usage};
 use document::{PAGE, POLICY};
 use history::{STEP, totals};
 use live::{Frame, Frames};
@@ -62,13 +62,14 @@ impl Board {
     }
 }
 
-/// `/status`, `/status/data`, `/status/stream`; to those for whom they do not exist, nothing.
+/// `/status`, `/status/data`, `/status/stream`, `/usage`; to those for whom they do not exist, nothing.
 pub(super) fn router(desk: &Arc<Desk>) -> Router {
     // Of any method: which are served is said to those only for whom there is a page.
     Router::new()
         .route("/status", any(page))
         .route("/status/data", any(data))
         .route("/status/stream", any(live::stream))
+        .route("/usage", any(usage::show))
         .with_state(Arc::clone(desk))
         .layer(from_fn_with_state(Arc::clone(desk), access::check))
 }
