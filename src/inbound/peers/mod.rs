@@ -95,7 +95,8 @@ impl<'r> Outward<'r> {
     }
 
     fn letter(&self) -> Letter {
-        let mut letter = Letter::new((self.method, self.path), self.headers, self.principal.carried(), &self.body);
+        let mut letter =
+            Letter::new((self.method, self.path), self.headers, self.principal.carried(), &self.body);
         letter.address = self.address;
         letter
     }
