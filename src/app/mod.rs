@@ -68,7 +68,8 @@ impl App {
         let budget = Budget::new(config.gateway.max_buffered);
         let audit = audit(&config, &tasks, &metrics)?;
         let gateway = build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?;
-        let gateway = Arc::new(gateway.with_audit(audit.clone()));
+        let gateway = Arc::new(gateway.with_audit(audit.clone()).with_budget(budget.clone()));
+        tasks.spawn("load", gateway.watch_load());
         let readiness = Arc::new(Readiness::new(&gateway));
         readiness.watch(&tasks);
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());

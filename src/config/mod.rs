@@ -109,6 +109,10 @@ pub struct Server {
     pub max_result: usize,
     /// `processes`: children of one context; 1 for servers with a URL.
     pub processes: usize,
+    /// `breaker`
+    pub breaker: Breaker,
+    /// `health_interval`: how often it is asked whether it is well; `None`: never.
+    pub health_interval: Option<Duration>,
     /// `max_concurrency`: calls at once, with `processes` in each of them.
     pub max_concurrency: usize,
     /// `queue`: calls that may wait for a permit.
@@ -164,8 +168,10 @@ impl Server {
 pub enum Target {
     /// `url` and what belongs to it.
     Http {
-        /// `url`, http or https.
+        /// `url`, or the first of `urls`; http or https.
         url: Url,
+        /// The other `urls`: replicas of the same server.
+        others: Vec<Url>,
         /// `proxy`: an HTTP proxy, asked to CONNECT.
         proxy: Option<Url>,
         /// `ca_file`: PEM file trusted for this server instead of the system's roots.
@@ -179,9 +185,10 @@ impl fmt::Debug for Target {
     /// Shows where a URL goes, without path and query: they can hold a key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Http { url, proxy, ca_file } => f
+            Self::Http { url, others, proxy, ca_file } => f
                 .debug_struct("Http")
                 .field("url", &origin(url))
+                .field("others", &others.iter().map(origin).collect::<Vec<_>>())
                 .field("proxy", &proxy.as_ref().map(origin))
                 .field("ca_file", ca_file)
                 .finish(),
@@ -259,6 +266,15 @@ pub enum SessionScope {
     Principal,
     /// All share one: for servers that keep nothing of one caller that another must not meet.
     Shared,
+}
+
+/// `breaker = { failures, open }`: when nothing more is sent to a replica, or process, that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Breaker {
+    /// Failures in a row; 0: never.
+    pub failures: u32,
+    /// For how long, before it is tried again.
+    pub open: Duration,
 }
 
 /// `tools.override.NAME`

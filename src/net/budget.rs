@@ -28,6 +28,11 @@ impl Budget {
         Held { budget: self.clone(), bytes: 0 }
     }
 
+    /// Whether more than seven eighths are held.
+    pub fn is_nearly_full(&self) -> bool {
+        self.used() > self.limit - self.limit / 8
+    }
+
     /// Bytes held now.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)

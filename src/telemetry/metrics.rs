@@ -24,6 +24,7 @@ pub struct Metrics {
     overhead: HistogramVec,
     inflight: IntGaugeVec,
     server_up: IntGaugeVec,
+    breaker_state: IntGaugeVec,
     missing: IntGaugeVec,
     items: IntGaugeVec,
     age: IntGaugeVec,
@@ -98,6 +99,12 @@ impl Metrics {
             )?,
             inflight: gauge(&r, "gatehouse_inflight", "Requests being served by a server", &["server"])?,
             server_up: gauge(&r, "gatehouse_server_up", "1 when the last contact succeeded", &["server"])?,
+            breaker_state: gauge(
+                &r,
+                "gatehouse_breaker_state",
+                "0 when calls are sent to a server, 1 while it is tried again, 2 while none is sent",
+                &["server"],
+            )?,
             missing: gauge(
                 &r,
                 "gatehouse_catalogue_missing",
@@ -236,6 +243,11 @@ impl Metrics {
         self.server_up.with_label_values(&[server])
     }
 
+    /// The breaker's gauge of one server: 0 closed, 1 half-open, 2 open.
+    pub fn breaker_state(&self, server: &str) -> IntGauge {
+        self.breaker_state.with_label_values(&[server])
+    }
+
     /// Whether nothing is known of a server.
     pub fn missing(&self, server: &str) -> IntGauge {
         self.missing.with_label_values(&[server])
@@ -334,7 +346,7 @@ impl Metrics {
 
     /// A server left the configuration: its gauges go, its counters stay.
     pub fn forget(&self, server: &str) {
-        for gauge in [&self.inflight, &self.server_up, &self.missing, &self.clashes] {
+        for gauge in [&self.inflight, &self.server_up, &self.breaker_state, &self.missing, &self.clashes] {
             let _ = gauge.remove_label_values(&[server]);
         }
         for kind in crate::protocol::method::Kind::ALL {

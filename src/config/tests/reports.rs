@@ -34,9 +34,6 @@ fn capabilities_that_are_not_built_are_unknown() {
         let name = table.trim_matches(['[', ']']);
         refuses(table, 1, name, "unknown key");
     }
-    for (key, value) in [("urls", "[]"), ("breaker", "{}")] {
-        super::http_refuses(key, value, "unknown key");
-    }
 }
 
 #[test]
