@@ -29,6 +29,7 @@ fn main() -> ExitCode {
             Command::Lock(args) => cli::lock::run(args).await,
             Command::Diff(args) => cli::diff::run(args).await,
             Command::Approve(args) => cli::approve::run(args).await,
+            Command::Contract(args) => cli::trial::run(args).await,
             Command::Demo(args) => match cli::demo::run(args, Tasks::new()).await {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => cli::complain(&format!("{error:#}"), cli::code::START),

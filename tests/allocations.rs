@@ -9,5 +9,6 @@ fn no_operation_exceeds_its_budget_of_allocations() {
     let mut over = kit::over_budget(kit::pure::messages());
     over.extend(kit::over_budget(kit::pure::names()));
     over.extend(kit::over_budget(kit::whole::requests()));
+    over.extend(kit::over_budget(kit::whole::lists()));
     assert!(over.is_empty(), "{}", over.join("\n"));
 }

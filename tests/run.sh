@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL=(install build fmt clippy nextest sdk conformance deploy)
+ALL=(install build fmt clippy nextest sdk conformance status deploy)
 NOT_RUN=77 # a stage's exit code: it could not run here, and said why
 CACHE=$PWD/tests/.cache
 LOCKED=()
@@ -73,6 +73,12 @@ stage_conformance() {
   local failed=0 script
   for script in run auth; do "$CACHE/venv/bin/python" "tests/conformance/$script.py" || failed=1; done
   return $failed
+}
+
+stage_status() {
+  installed
+  need chromium chromium
+  "$CACHE/venv/bin/python" tests/status/run.py
 }
 
 stage_deploy() {

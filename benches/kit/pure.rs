@@ -68,7 +68,7 @@ pub(crate) fn names() -> Vec<Case> {
         playbooks: false,
     };
     let name = move || {
-        let member = |s| Member { server: s, prefix: s, renames: Vec::new() };
+        let member = |s| Member { server: s, prefix: s, renames: Vec::new(), kept: Vec::new() };
         let members: Vec<Member<'_>> = servers.iter().map(|s| member(s.as_str())).collect();
         let list = |member| List { member, natives: natives.iter().map(String::as_str).collect() };
         let lists: Vec<List<'_>> = (0..members.len()).map(list).collect();

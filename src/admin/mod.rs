@@ -1,4 +1,4 @@
-//! The door for operators: health and metrics. GET and HEAD only, `Host` checked (design §8).
+//! The door for operators: health, metrics, the status page. GET and HEAD only, `Host` checked (design §8).
 
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ use axum::routing::get;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 mod ready;
+pub mod status;
+mod usage;
 
 pub use ready::Readiness;
 
@@ -40,15 +42,20 @@ pub struct Desk {
     pub budget: Budget,
     /// Tasks and panics.
     pub tasks: Tasks,
+    /// The status page.
+    pub status: status::Board,
 }
 
-/// `/livez`, `/readyz`, `/metrics`.
+/// `/livez`, `/readyz`, `/metrics`, `/usage` on loopback, and `/status` for whom it exists; what that shows is sampled from now on.
 pub fn router(desk: Arc<Desk>) -> Router {
+    desk.tasks.spawn("status", status::keep(Arc::clone(&desk)));
     Router::new()
         .route("/livez", get(|| async { text(StatusCode::OK, "ok\n".to_owned()) }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
+        .route("/usage", get(usage::show))
         .with_state(Arc::clone(&desk))
+        .merge(status::router(&desk))
         .layer(from_fn_with_state(desk, check_host))
 }
 

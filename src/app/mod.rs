@@ -1,23 +1,26 @@
 //! Owns everything: builds the rooms bottom-up, binds the sockets, and takes it all down again.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
+use tokio::signal::unix::Signal;
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::Authenticator;
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
-use crate::config::{AuditFile, Config, Gateway as GatewayConfig, Guarding};
+use crate::config::{AuditFile, Config, Files, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
-use crate::inbound::{self, Bounds, Door, Guard, Sessions};
+use crate::inbound::{self, Bounds, Door, Guard, Sessions, Terms};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
@@ -25,14 +28,19 @@ use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::audit::{Audit, Target};
+use crate::telemetry::logs::Level;
 
 /// How often the files of `[tls]` are looked at.
 const RENEW: Duration = Duration::from_secs(10);
 
 mod core;
+mod reload;
+mod restart;
 mod shutdown;
+pub mod usage;
 
 pub use core::Core;
+use reload::Reloader;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -49,7 +57,9 @@ pub struct App {
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
     served: tokio::task::JoinHandle<()>,
-    drain_timeout: Duration,
+    reloader: Arc<Reloader>,
+    /// Cancelled first: a gateway that stops takes no other configuration.
+    settled: CancellationToken,
 }
 
 impl App {
@@ -67,32 +77,30 @@ impl App {
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
         let audit = audit(&config, &tasks, &metrics)?;
-        let gateway = build(&config, &tasks, &metrics, &budget, config.gateway.state_dir.as_deref())?;
+        let gateway = build(&config, &tasks, &metrics, &budget, true)?;
         let gateway = Arc::new(gateway.with_audit(audit.clone()).with_budget(budget.clone()));
-        tasks.spawn("load", gateway.watch_load());
-        let readiness = Arc::new(Readiness::new(&gateway));
-        readiness.watch(&tasks);
-        tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
+        usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
+        let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
+        keep(&gateway, &tasks);
 
         let stats = Arc::new(ListenStats::default());
-        let door = Door {
-            auth: ArcSwapOption::new(authenticator(&config, &tasks, &metrics)?),
-            public: public_url(&config, listen)?.origin().ascii_serialization(),
-            guard: guard(&config, listen)?,
-            sessions: Sessions::start(&config.gateway, &gateway, &tasks),
-            bounds: bounds(&config.gateway),
+        let door = Arc::new(Door {
+            terms: ArcSwap::from_pointee(terms(&config, listen)?),
+            sessions: Sessions::start(&gateway, &tasks),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),
             tasks: tasks.clone(),
             metrics: Arc::clone(&metrics),
-        };
+        });
+        let hosts = Arc::new(ArcSwap::from_pointee(admin_guard(&config, admin)?));
         let desk = Desk {
-            guard: Box::new(HostGuard(admin_guard(&config, admin)?)),
+            guard: Box::new(HostGuard(Arc::clone(&hosts))),
             gateway: Arc::clone(&gateway),
             readiness: Arc::clone(&readiness),
             stats: Arc::clone(&stats),
-            budget,
+            budget: budget.clone(),
             tasks: tasks.clone(),
+            status: Board::new(admin.ip().is_loopback()),
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
         let identity = identity(&config)?;
@@ -100,10 +108,10 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
-        let service = inbound::service(Arc::new(door));
+        let service = inbound::service(Arc::clone(&door));
         let served = tasks.spawn(
             "listener",
-            net::serve(public, service, options(stats, identity), tasks.clone(), drain.clone()),
+            net::serve(public, service, options(stats, identity.clone()), tasks.clone(), drain.clone()),
         );
         let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
@@ -112,37 +120,67 @@ impl App {
             net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
         );
         tracing::info!(%listen, %admin, "listening");
-        let drain_timeout = config.gateway.drain_timeout;
-        Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, drain_timeout })
+        metrics.reloads().began();
+        let (bound, turn) = ((listen, admin), Mutex::default());
+        let reloader = Reloader { door, hosts, readiness: Arc::clone(&readiness), identity, bound, turn };
+        let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());
+        Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, reloader, settled })
     }
+
+    /// Puts another configuration in force while calls run. An error: it cannot be used, and nothing has changed.
+    pub async fn reload(&self, config: Config) -> anyhow::Result<()> {
+        self.reloader.apply(config, None).await
+    }
+
+    /// Follows the file the configuration came from, and those it is made of, until the gateway stops: each change, and
+    /// each `hangup`, is a new reading.
+    pub fn follow(&self, path: PathBuf, files: Files, hangup: Signal, level: Level) {
+        let (reloader, settled) = (Arc::clone(&self.reloader), self.settled.clone());
+        self.tasks.spawn("configuration", async move {
+            settled.run_until_cancelled(reloader.follow((path, files), hangup, level)).await;
+        });
+    }
+}
+
+/// What the core does beside its calls.
+fn keep(gateway: &Arc<Gateway>, tasks: &Tasks) {
+    tasks.spawn("playbooks", Arc::clone(gateway).keep_playbooks());
+    tasks.spawn("load", gateway.watch_load());
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }
 
-/// The core over its servers; starting is the first reconciliation. Catalogues last in `state_dir`.
+/// The core over its servers. Of a `running` gateway catalogues last in `state_dir`, and callers are asked who they are.
 fn build(
     config: &Arc<Config>,
     tasks: &Tasks,
     metrics: &Arc<Metrics>,
     budget: &Budget,
-    state_dir: Option<&Path>,
+    running: bool,
 ) -> anyhow::Result<Gateway> {
     let servers = Servers::new(tasks.clone(), Arc::clone(metrics), budget.clone());
-    let catalogue =
-        Catalogue::new(tasks.clone(), Arc::clone(metrics)).with_contracts(contracts(config, metrics)?);
-    let list = servers.reconcile(config)?;
+    let catalogue = Catalogue::new(tasks.clone(), Arc::clone(metrics));
+    catalogue.guard_by(contracts(config, metrics)?.map(Arc::new));
+    let list = servers.plan(config)?;
     let gateway = &config.gateway;
-    let rules = Rules { max_ttl: gateway.max_ttl, stale_if_error: gateway.stale_if_error };
-    let members = catalogue.reconcile(&list, rules, state_dir);
+    let members = catalogue.plan(&list, rules(config), gateway.state_dir.as_deref().filter(|_| running));
+    servers.adopt(list);
+    catalogue.adopt(&members);
     let keys: Vec<&[u8]> = gateway.keys.iter().map(|key| key.expose()).collect();
     let sealer = Sealer::new(&keys).unwrap_or_else(|| {
         tracing::info!("gateway.keys is empty: sealed handles end with this process");
         Sealer::random()
     });
-    let snapshot = Snapshot::new(Arc::clone(config), &members);
+    let auth = if running { authenticator(config, tasks, metrics)? } else { None };
+    let snapshot = Snapshot::new(Arc::clone(config), &members).with_auth(auth);
     Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
+}
+
+/// What the gateway makes of hints.
+const fn rules(config: &Config) -> Rules {
+    Rules { max_ttl: config.gateway.max_ttl, stale_if_error: config.gateway.stale_if_error }
 }
 
 /// The approved definitions, where servers are guarded by them.
@@ -215,14 +253,29 @@ async fn renew(identity: Arc<Identity>) {
     loop {
         tokio::time::sleep(RENEW).await;
         let own = Arc::clone(&identity);
-        match tokio::task::spawn_blocking(move || own.reload()).await {
-            Ok(Ok(true)) => tracing::info!("new certificates are in use"),
-            Ok(Ok(false)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the certificates in use stay"),
+        if tokio::task::spawn_blocking(move || reread(&own)).await.is_err() {
             // The runtime ends.
-            Err(_) => return,
+            return;
         }
     }
+}
+
+/// Takes what the files of `[tls]` hold now.
+fn reread(identity: &Identity) {
+    match identity.reload() {
+        Ok(true) => tracing::info!("new certificates are in use"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "the certificates in use stay"),
+    }
+}
+
+/// What `[gateway]` asks of every request.
+fn terms(config: &Config, bound: SocketAddr) -> anyhow::Result<Terms> {
+    Ok(Terms {
+        public: public_url(config, bound)?.origin().ascii_serialization(),
+        guard: guard(config, bound)?,
+        bounds: bounds(&config.gateway),
+    })
 }
 
 fn guard(config: &Config, bound: SocketAddr) -> anyhow::Result<Guard> {
@@ -245,11 +298,11 @@ fn admin_guard(config: &Config, bound: SocketAddr) -> anyhow::Result<Guard> {
 
 /// `admin` and `inbound` are strangers: the check is handed over.
 #[derive(Debug)]
-struct HostGuard(Guard);
+struct HostGuard(Arc<ArcSwap<Guard>>);
 
 impl HostCheck for HostGuard {
     fn allows(&self, host: &str) -> bool {
-        self.0.host_allowed(host)
+        self.0.load().host_allowed(host)
     }
 }
 

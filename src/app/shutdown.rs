@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::App;
+use super::{App, usage};
 
 /// What servers and tasks get after the drain, to end themselves: the kill ladder takes two graces.
 const LAST_GRACE: Duration = Duration::from_secs(6);
@@ -18,10 +18,14 @@ const AUDIT: Duration = Duration::from_secs(2);
 impl App {
     /// Drains and ends; returns when every child is reaped and every task has ended or the deadlines are over.
     pub async fn stop(self) {
+        let drain_timeout = self.gateway.snapshot().config.gateway.drain_timeout;
         self.readiness.drain();
-        tracing::info!(timeout = ?self.drain_timeout, "draining");
+        self.settled.cancel();
+        // What is half way in is out of the way first.
+        drop(self.reloader.turn.lock().await);
+        tracing::info!(timeout = ?drain_timeout, "draining");
         self.gateway.drain();
-        let mut until = Instant::now() + self.drain_timeout;
+        let mut until = Instant::now() + drain_timeout;
         // Who was asked something comes back by another connection: until the last of them has, we listen.
         if timeout_at(until, self.gateway.unparked()).await.is_err() {
             tracing::warn!(
@@ -40,6 +44,7 @@ impl App {
         if timeout(LAST_GRACE, self.gateway.servers.stop()).await.is_err() {
             tracing::warn!("a server did not end in time");
         }
+        usage::close(self.gateway.snapshot().config.gateway.state_dir.as_deref(), &self.gateway.metrics);
         self.close.cancel();
         if !self.tasks.shutdown(Duration::from_secs(2)).await {
             tracing::warn!(running = self.tasks.running(), "tasks did not end in time");

@@ -152,6 +152,20 @@ impl Authenticator {
         &self.auth
     }
 
+    /// Whether a caller whom `before` let in would be let in here as the same. What a token holds is not known any more:
+    /// where anything that it was held against is another, the answer is no.
+    pub fn keeps(&self, before: &Self, principal: &Principal) -> bool {
+        let rules = |auth: &Auth| (auth.required_scopes.clone(), auth.scope_implies.clone());
+        if rules(&self.auth) != rules(&before.auth) {
+            return false;
+        }
+        if principal.issuer.is_empty() {
+            return self.keys.iter().any(|(_, own)| **own == *principal);
+        }
+        let of = |auth: &Auth| auth.issuers.iter().find(|own| *own.issuer == *principal.issuer).cloned();
+        of(&self.auth).is_some_and(|issuer| of(&before.auth) == Some(issuer))
+    }
+
     /// Who makes this request to `resource`, the address of its endpoint. Looks at nothing but the head.
     ///
     /// # Errors

@@ -32,6 +32,13 @@ pub enum Fault {
         /// Its native name.
         item: Box<str>,
     },
+    /// A part of the operator's override does not fit the definition, and is not applied.
+    Override {
+        /// The native name.
+        item: Box<str>,
+        /// Which part, and why.
+        problem: String,
+    },
     /// So many items have no usable name, and are left out.
     Nameless(usize),
     /// The walk stopped before the end of the list.
@@ -48,7 +55,7 @@ impl Fault {
     pub(super) fn left_out(&self) -> Option<&str> {
         match self {
             Self::LeftOut { item, .. } | Self::Unreadable { item } | Self::TasksOnly { item } => Some(item),
-            Self::Stripped { .. } | Self::Nameless(_) | Self::Cut { .. } => None,
+            Self::Stripped { .. } | Self::Override { .. } | Self::Nameless(_) | Self::Cut { .. } => None,
         }
     }
 
@@ -57,6 +64,8 @@ impl Fault {
         let kind = kind.as_str();
         if matches!(self, Self::Stripped { .. }) {
             tracing::info!(server, kind, fault = %self, "a fault of a list, mended");
+        } else if matches!(self, Self::Override { .. }) {
+            tracing::warn!(server, kind, fault = %self, "an override does not fit");
         } else {
             tracing::warn!(server, kind, fault = %self, "a fault of a list: some of it is not shown");
         }
@@ -69,6 +78,7 @@ impl Fault {
             Self::Cut { .. } => Some("list_cut"),
             Self::LeftOut { .. }
             | Self::Stripped { .. }
+            | Self::Override { .. }
             | Self::Unreadable { .. }
             | Self::TasksOnly { .. } => None,
         }
@@ -84,6 +94,7 @@ impl fmt::Display for Fault {
             Self::TasksOnly { item } => {
                 write!(f, "{item:?} is left out: it runs as a task of 2025-11-25 only, which is not bridged")
             }
+            Self::Override { item, problem } => write!(f, "tools.override.{item:?}.{problem}"),
             Self::Nameless(count) => write!(f, "items without a usable name: {count}"),
             Self::Cut { reason, items } => write!(f, "the list is cut short after {items} items: {reason}"),
         }

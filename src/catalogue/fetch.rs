@@ -11,6 +11,7 @@ use super::hints::{Hints, Scope};
 use super::publish::Published;
 use super::shelf::Shelf;
 use super::walk::{self, Walked};
+use crate::config::Validating;
 use crate::outbound::{Failure, OutboundError};
 use crate::protocol::method::Kind;
 
@@ -92,6 +93,11 @@ impl Shelf {
                 item.held = kept.held.get(&item.native).cloned();
             }
         }
+        if kind == Kind::Tools && self.server.config.validate != Validating::Off {
+            for item in &mut published.items {
+                item.checks = Some(self.checkers.of(&item.said));
+            }
+        }
         published
     }
 
@@ -113,6 +119,9 @@ impl Shelf {
         }
         let published = Arc::new(published);
         let old = slot.known.swap(Some(Arc::clone(&published)));
+        if self.gauged {
+            self.tell_operators(kind, old.as_deref(), &published);
+        }
         self.bytes.fetch_add(published.bytes(), Ordering::Relaxed);
         self.bytes.fetch_sub(old.as_ref().map_or(0, |old| old.bytes()), Ordering::Relaxed);
         if old.is_none_or(|old| old.id != published.id || old.announced != published.announced) {

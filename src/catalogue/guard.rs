@@ -17,6 +17,7 @@ use crate::protocol::items::Item;
 use crate::protocol::method::Kind;
 use crate::telemetry::Metrics;
 use crate::telemetry::audit::{Audit, ContractEntry};
+use crate::telemetry::recent::Differing;
 
 /// How often it is looked whether the lock file is another one.
 const LOOK: Duration = Duration::from_secs(2);
@@ -51,6 +52,11 @@ impl Contracts {
         let lock = read(path)?;
         let state = ArcSwap::from_pointee(State { lock, number: 0, stamp });
         Ok(Self { path: path.to_path_buf(), state, metrics, audit: OnceLock::new() })
+    }
+
+    /// Whether it is this file that is read.
+    pub fn is_at(&self, path: &Path) -> bool {
+        self.path == path
     }
 
     /// Changes are told to this log, too.
@@ -88,6 +94,14 @@ impl Contracts {
         let (kind, item) = (change.key.kind.as_str(), change.key.native.as_str());
         tracing::warn!(server, kind, item, class, held, ?rules, "a definition differs from the approved one");
         self.metrics.contract_change(server, class);
+        self.metrics.recent.contract(Differing {
+            server: server.to_owned(),
+            kind,
+            item: item.to_owned(),
+            class,
+            held,
+            rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+        });
         if let Some(audit) = self.audit.get() {
             audit.write_contract(ContractEntry {
                 at: SystemTime::now(),
@@ -155,6 +169,11 @@ impl Guard {
         let contracts = contracts.filter(|_| server.contract != Guarding::Off)?;
         let (hold, server) = (server.contract == Guarding::Hold, server.name.clone());
         Some(Self { server, hold, contracts: Arc::clone(contracts), known: Mutex::default() })
+    }
+
+    /// Whether it is held against these.
+    pub(super) fn is_by(&self, contracts: &Arc<Contracts>) -> bool {
+        Arc::ptr_eq(&self.contracts, contracts)
     }
 
     /// The number of the approved definitions in use.

@@ -3,11 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::guard::{self, Guard};
+use tokio_util::sync::CancellationToken;
+
+use super::guard::{self, Contracts, Guard};
 use super::shelf::{Rules, Shelf};
 use super::users::Users;
 use super::watch::Watch;
 use super::{Catalogue, shelf::Maker};
+use crate::config::Guarding;
 use crate::outbound::{Context, Server};
 
 /// What there is of one server.
@@ -19,6 +22,7 @@ pub struct Member {
     /// operator look at.
     pub service: Arc<Shelf>,
     users: Option<Arc<Users>>,
+    retired: CancellationToken,
 }
 
 impl Member {
@@ -28,8 +32,15 @@ impl Member {
         shared: &Catalogue,
         state_dir: Option<&Path>,
     ) -> Self {
-        let guard = Guard::new(&server.config, shared.contracts.as_ref()).map(Arc::new);
-        let maker = Maker { tasks: shared.tasks.clone(), metrics: Arc::clone(&shared.metrics), guard };
+        let guard = Guard::new(&server.config, shared.contracts().as_ref()).map(Arc::new);
+        let retired = CancellationToken::new();
+        let maker = Maker {
+            tasks: shared.tasks.clone(),
+            metrics: Arc::clone(&shared.metrics),
+            guard,
+            retired: retired.clone(),
+            checkers: Arc::clone(&shared.checkers),
+        };
         shared.metrics.missing(&server.name).set(1);
         let per_user = server.config.credentials.is_per_user();
         let watch = || Watch::new(Arc::clone(&shared.hub));
@@ -42,6 +53,7 @@ impl Member {
             server: Arc::clone(server),
             users: per_user.then(|| Arc::new(users())),
             service: Arc::new(service),
+            retired,
         };
         if !per_user {
             member.service.keep();
@@ -50,6 +62,26 @@ impl Member {
             shared.tasks.spawn("contract", guard::attend(Arc::downgrade(&member.service), !per_user));
         }
         member
+    }
+
+    /// Whether it is what this asks for.
+    pub(super) fn is_of(
+        &self,
+        server: &Arc<Server>,
+        rules: Rules,
+        contracts: Option<&Arc<Contracts>>,
+    ) -> bool {
+        let guard = self.service.guard.as_deref();
+        let same = match contracts.filter(|_| server.config.contract != Guarding::Off) {
+            None => guard.is_none(),
+            Some(contracts) => guard.is_some_and(|guard| guard.is_by(contracts)),
+        };
+        Arc::ptr_eq(&self.server, server) && self.service.rules == rules && same
+    }
+
+    /// Its server left the configuration, or comes back as another: nothing of it is watched any more.
+    pub(super) fn retire(&self) {
+        self.retired.cancel();
     }
 
     /// Whether each caller is shown his own.

@@ -3,12 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use futures_util::future::join_all;
 use tokio::sync::watch as watch_channel;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 pub mod bindings;
+mod changed;
+mod checkers;
 mod execution;
 pub mod fault;
 mod fetch;
@@ -44,8 +48,13 @@ pub struct Catalogue {
     tasks: Tasks,
     metrics: Arc<Metrics>,
     /// The approved definitions, where any server is guarded.
-    contracts: Option<Arc<Contracts>>,
+    contracts: ArcSwapOption<Contracts>,
+    /// Compiled schemas, where calls are held against them.
+    checkers: Arc<checkers::Checkers>,
 }
+
+/// How long another configuration waits for what new servers offer, so that callers see it whole.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// Numbers snapshots: two with the same number hold the same.
 static SNAPSHOTS: AtomicU64 = AtomicU64::new(1);
@@ -58,37 +67,55 @@ impl Catalogue {
     /// An empty catalogue.
     pub fn new(tasks: Tasks, metrics: Arc<Metrics>) -> Self {
         let hub = Arc::new(watch_channel::Sender::new(0));
-        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts: None }
+        let contracts = ArcSwapOption::empty();
+        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts, checkers: Arc::default() }
     }
 
-    /// The same, with servers guarded by approved definitions.
-    #[must_use]
-    pub fn with_contracts(self, contracts: Option<Contracts>) -> Self {
-        Self { contracts: contracts.map(Arc::new), ..self }
+    /// Servers planned from now on are guarded by these approved definitions.
+    pub fn guard_by(&self, contracts: Option<Arc<Contracts>>) {
+        self.contracts.store(contracts);
     }
 
     /// What the approved definitions are, where any server is guarded.
-    pub fn contracts(&self) -> Option<&Arc<Contracts>> {
-        self.contracts.as_ref()
+    pub fn contracts(&self) -> Option<Arc<Contracts>> {
+        self.contracts.load_full()
     }
 
-    /// Makes the members those of `servers`; servers that are the same object keep what is known of them.
-    /// New ones are walked at once, in the background.
-    pub fn reconcile(
+    /// The members of `servers`: of those that are the same object what is known is kept, the others are walked at once,
+    /// in the background. Callers see none of it before [`Catalogue::adopt`].
+    pub fn plan(
         &self,
         servers: &[Arc<Server>],
         rules: shelf::Rules,
         state_dir: Option<&Path>,
     ) -> Arc<Vec<Arc<Member>>> {
-        let old = self.members.load_full();
+        let (old, contracts) = (self.members.load(), self.contracts());
         let kept = |server: &Arc<Server>| {
-            old.iter().find(|m| Arc::ptr_eq(&m.server, server) && m.service.rules == rules).map(Arc::clone)
+            old.iter().find(|member| member.is_of(server, rules, contracts.as_ref())).map(Arc::clone)
         };
         let made = |server: &Arc<Server>| Arc::new(Member::new(server, rules, self, state_dir));
         let list = servers.iter().map(|server| kept(server).unwrap_or_else(|| made(server)));
-        let list: Arc<Vec<Arc<Member>>> = Arc::new(list.collect());
-        self.members.store(Arc::clone(&list));
-        list
+        Arc::new(list.collect())
+    }
+
+    /// Returns once the first walks of those of `planned` that are new have ended, or took as long as a list would wait.
+    pub async fn settle(&self, planned: &[Arc<Member>]) {
+        let old = self.members.load_full();
+        let is_new = |member: &&Arc<Member>| !old.iter().any(|known| Arc::ptr_eq(known, member));
+        let shelves = planned.iter().filter(is_new).filter(|member| !member.is_per_user());
+        let walks = shelves.flat_map(|member| {
+            let (shelf, limit) = (&member.service, member.server.config.list_timeout.min(LONGEST_WAIT));
+            Kind::ALL.map(|kind| timeout(limit, shelf.refresh(kind)))
+        });
+        // What does not answer is missing, as it would be at a start.
+        join_all(walks).await;
+    }
+
+    /// Makes these the members; what watched the others ends.
+    pub fn adopt(&self, members: &Arc<Vec<Arc<Member>>>) {
+        let old = self.members.swap(Arc::clone(members));
+        let gone = old.iter().filter(|member| !members.iter().any(|kept| Arc::ptr_eq(kept, member)));
+        gone.for_each(|member| member.retire());
     }
 
     /// Wakes when anything may have changed: a list, a resource, a configuration.
@@ -99,6 +126,11 @@ impl Catalogue {
     /// Says that something else changed that lists are made of.
     pub fn nudge(&self) {
         self.hub.send_modify(|version| *version += 1);
+    }
+
+    /// What there is of each server, in file order.
+    pub fn members(&self) -> Arc<Vec<Arc<Member>>> {
+        self.members.load_full()
     }
 
     /// What the gateway itself is shown of each server, in file order.

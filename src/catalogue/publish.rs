@@ -12,6 +12,8 @@ use super::fault::Fault;
 use super::hints::Hints;
 use super::walk::Walked;
 use crate::config::{Override, Server as ServerConfig};
+use crate::contract::aids::Aids;
+use crate::contract::checker::Checks;
 use crate::contract::verdict::Held;
 use crate::protocol::items::{Item, json_string, with_members};
 use crate::protocol::method::Kind;
@@ -65,6 +67,10 @@ pub struct PublishedItem {
     pub ui: Option<Box<str>>,
     /// Its server says something else now, and this is what was approved.
     pub held: Option<Arc<Held>>,
+    /// Tools: what is done for callers of former times.
+    pub aids: Option<Arc<Aids>>,
+    /// Tools: what calls and results are held against (`validate`).
+    pub checks: Option<Arc<Checks>>,
 }
 
 impl PublishedItem {
@@ -126,6 +132,8 @@ impl Published {
                 timeout: None,
                 ui: None,
                 held: None,
+                aids: None,
+                checks: None,
             });
             return;
         }
@@ -215,6 +223,10 @@ fn tool(
         let edited = with_members(&json, &[("description", json_string(description))]);
         json = edited.map_err(|_| unreadable(item))?.to_bytes();
     }
+    let aids = over.and_then(|over| aids(over, item, faults));
+    if let Some(aids) = &aids {
+        json = aids.publish(&json).map_err(|_| unreadable(item))?;
+    }
     Ok(PublishedItem {
         native: item.native.clone(),
         json,
@@ -223,7 +235,21 @@ fn tool(
         timeout: over.and_then(|o| o.timeout),
         ui: interface(item),
         held: None,
+        aids: aids.map(Arc::new),
+        checks: None,
     })
+}
+
+/// What is done for callers of former times, as far as the definition has a place for it.
+fn aids(over: &Override, item: &Item, faults: &mut Vec<Fault>) -> Option<Aids> {
+    if over.aliases.is_empty() && over.defaults.is_empty() && over.values.is_empty() {
+        return None;
+    }
+    // A definition, not arguments: it may be read as a value.
+    let definition = serde_json::from_slice(&item.json).unwrap_or_default();
+    let (aids, problems) = Aids::new(over, &definition);
+    faults.extend(problems.into_iter().map(|problem| Fault::Override { item: item.native.clone(), problem }));
+    aids
 }
 
 /// The tool with its header annotations. A modern HTTP server's tool with an invalid one is left out (H-49);

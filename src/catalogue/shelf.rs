@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::checkers::Checkers;
 use super::follow;
 use super::guard::Guard;
 use super::publish::Published;
@@ -63,6 +65,8 @@ pub struct Shelf {
     reads: Arc<Reads>,
     /// What was approved of it.
     pub(super) guard: Option<Arc<Guard>>,
+    /// What calls are held against (`validate`).
+    pub(super) checkers: Arc<Checkers>,
     pub(super) store: Option<Store>,
     /// Whether gauges tell of it.
     pub(super) gauged: bool,
@@ -71,6 +75,8 @@ pub struct Shelf {
     pub(super) bytes: AtomicUsize,
     pub(super) tasks: Tasks,
     pub(super) metrics: Arc<Metrics>,
+    /// Cancelled when its server left the configuration: nothing is watched any more.
+    pub(super) retired: CancellationToken,
 }
 
 /// What all shelves are made with.
@@ -80,6 +86,9 @@ pub(super) struct Maker {
     pub(super) metrics: Arc<Metrics>,
     /// Of the server they are of.
     pub(super) guard: Option<Arc<Guard>>,
+    /// As in [`Shelf`].
+    pub(super) retired: CancellationToken,
+    pub(super) checkers: Arc<Checkers>,
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +112,7 @@ impl Shelf {
         Self {
             store: None,
             guard: maker.guard.clone(),
+            checkers: Arc::clone(&maker.checkers),
             server,
             rules,
             context: ArcSwapOption::empty(),
@@ -114,6 +124,7 @@ impl Shelf {
             bytes: AtomicUsize::new(0),
             tasks: maker.tasks.clone(),
             metrics: Arc::clone(&maker.metrics),
+            retired: maker.retired.clone(),
         }
     }
 
@@ -304,7 +315,15 @@ impl Shelf {
 
     /// Watches the server from now on; the first thing done is a walk of everything.
     pub(super) fn keep(self: &Arc<Self>) {
-        self.tasks.spawn("watch", follow::keep(Arc::downgrade(self)));
+        self.watched("watch", follow::keep(Arc::downgrade(self)));
+    }
+
+    /// Runs what watches the server, until it leaves the configuration.
+    pub(super) fn watched(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
+        let retired = self.retired.clone();
+        self.tasks.spawn(name, async move {
+            retired.run_until_cancelled(work).await;
+        });
     }
 
     /// Whether anybody listens to what only this caller is shown.

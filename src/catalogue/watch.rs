@@ -89,6 +89,11 @@ pub struct Wish {
 }
 
 impl Wish {
+    /// Of whom it is wished.
+    pub const fn shelf(&self) -> &Arc<Shelf> {
+        &self.shelf
+    }
+
     /// Changes with every notice about it.
     pub fn version(&self) -> u64 {
         self.shelf.watch.lock().get(&self.topic).map_or(0, |told| told.version)
@@ -265,7 +270,7 @@ impl Shelf {
             }
         });
         if begins {
-            self.tasks.spawn("watch of a caller", follow::keep_while_heard(Arc::downgrade(self)));
+            self.watched("watch of a caller", follow::keep_while_heard(Arc::downgrade(self)));
         }
         Listener { shelf: Arc::clone(self) }
     }

@@ -25,7 +25,7 @@ mod user;
 pub(super) struct Common {
     /// The configuration file
     #[arg(long, value_name = "FILE", default_value = "gatehouse.toml")]
-    config: PathBuf,
+    pub(super) config: PathBuf,
     /// A file with a caller's token, - for standard input: whose lists of servers with a token for each caller are meant
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,

@@ -15,6 +15,7 @@ pub mod explain;
 pub mod import;
 pub mod lock;
 pub mod serve;
+pub mod trial;
 
 /// One MCP endpoint for many MCP servers.
 #[derive(Debug, Parser)]
@@ -40,6 +41,8 @@ pub enum Command {
     Diff(diff::DiffArgs),
     /// Take over what differs
     Approve(approve::ApproveArgs),
+    /// Hold fixtures against the configuration
+    Contract(trial::ContractArgs),
     /// Turn the servers of an MCP client's file into a configuration
     Import(import::ImportArgs),
     /// Run a small MCP server, to try things with

@@ -18,34 +18,39 @@ pub struct ServeArgs {
     pub config: PathBuf,
 }
 
-/// Runs until SIGTERM or SIGINT; a second one ends at once.
+/// Runs until SIGTERM or SIGINT; a second one ends at once. A changed file, and SIGHUP, are another configuration.
 pub async fn run(args: ServeArgs) -> ExitCode {
-    let config = match Config::load(&args.config) {
+    let (config, files) = Config::read(&args.config);
+    let config = match config {
         Ok(config) => config,
         Err(problems) => return complain(&problems, code::CONFIG),
     };
     let json = config.telemetry.log_format.map(|format| format == LogFormat::Json);
-    let guard = match logs::init(&config.telemetry.log, json) {
-        Ok(guard) => guard,
+    let logs = match logs::init(&config.telemetry.log, json) {
+        Ok(logs) => logs,
         Err(problem) => return complain(&problem, code::CONFIG),
     };
     for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     // Before anything listens: a signal that came sooner than its handler would end the process undrained.
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+    let signals =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()));
+    let (Ok(mut term), Ok(mut int), Ok(hangup)) = signals else {
         return complain(&"signals cannot be handled", code::START);
     };
     let exit = match App::start(config).await {
-        Ok(app) => attend(app, &mut term, &mut int).await,
+        Ok(app) => {
+            app.follow(args.config, files, hangup, logs.level.clone());
+            attend(app, &mut term, &mut int).await
+        }
         Err(error) => {
             tracing::error!(error = %format!("{error:#}"), "could not start");
             ExitCode::from(code::START)
         }
     };
     // Dropping it writes what is queued.
-    drop(guard);
+    drop(logs);
     exit
 }
 

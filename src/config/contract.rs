@@ -1,4 +1,5 @@
-//! `[contract]` and `server.contract`: what happens when a server changes what it offers.
+//! `[contract]`, `server.contract` and `server.validate`: what happens when a server changes what it offers, and what is
+//! held against it.
 
 use std::path::PathBuf;
 
@@ -19,4 +20,16 @@ pub enum Guarding {
     Report,
     /// What differs is held back until it is approved.
     Hold,
+}
+
+/// `server.validate`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Validating {
+    /// Nothing is: the server knows its arguments best.
+    #[default]
+    Off,
+    /// Arguments of calls.
+    Input,
+    /// Arguments, and the structured results of tools that describe them.
+    Both,
 }

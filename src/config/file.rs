@@ -1,5 +1,6 @@
 //! From files to a checked configuration: every problem of every file in one report.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::problem::{Place, Problems};
 use super::read::{File, Reading, Text};
 use super::tables::{self, Sections};
 use super::tree::Table;
-use super::{Config, Server, check, include, read};
+use super::{Config, Files, Server, check, include, read};
 
 /// The name of a configuration that is not a file, for messages.
 const UNNAMED: &str = "gatehouse.toml";
@@ -19,15 +20,34 @@ const UNNAMED: &str = "gatehouse.toml";
 impl Config {
     /// Reads a file and what it includes. The error holds every problem of all of them.
     pub fn load(path: &Path) -> Result<Self, Problems> {
+        Self::read(path).0
+    }
+
+    /// The same, and which files were looked at for it, whether they are good or not.
+    pub fn read(path: &Path) -> (Result<Self, Problems>, Files) {
         let var = |name: &str| std::env::var(name).ok();
-        let reading = Reading::new(Outside { var: &var, file: &read_start });
-        match read_text(path) {
+        let secrets = RefCell::new(Vec::new());
+        let file = |path: &Path, most: usize| {
+            let content = read_start(path, most);
+            secrets.borrow_mut().push((path.to_path_buf(), content.as_ref().ok().cloned()));
+            content
+        };
+        let reading = Reading::new(Outside { var: &var, file: &file });
+        let config = match read_text(&reading, path) {
             Ok(text) => whole(&reading, Source::new(path.to_path_buf(), text)),
             Err(why) => {
                 reading.report(&file_place(path), why, "");
                 Err(Problems::new(reading.take_problems(), &[]))
             }
+        };
+        let mut files = reading.files.take();
+        for (path, content) in secrets.take() {
+            files.note(&path, content.as_deref());
         }
+        for path in config.iter().flat_map(|config| &config.servers).flat_map(Server::materials) {
+            files.note(path, fs::read(path).ok().as_deref());
+        }
+        (config, files)
     }
 
     /// Reads a text as if it were the file `gatehouse.toml` in the folder `base`, with this environment.
@@ -63,6 +83,7 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     let gateway = stands(reading, &root, all.gateway.take(), ("gateway", tables::gateway));
     let (gateway, listen_at) = (gateway.gateway, gateway.listen_at);
     let telemetry = stands(reading, &root, all.telemetry.take(), ("telemetry", tables::telemetry));
+    let admin = stands(reading, &root, all.admin.take(), ("admin", tables::admin));
     let audit = stands(reading, &root, all.audit.take(), ("audit", tables::audit));
     let contract = stands(reading, &root, all.contract.take(), ("contract", tables::contract));
     check::across(reading, &all, &gateway);
@@ -82,12 +103,13 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     let mut servers: Vec<Server> =
         all.servers.into_iter().filter(|entry| entry.enabled).filter_map(|entry| entry.server).collect();
     let grants = all.grants.into_iter().filter_map(|entry| entry.grant).collect();
+    let limits = all.limits.into_iter().flatten().collect();
     let auth = all.auth.map(|(auth, _)| auth);
     if auth.as_ref().is_some_and(|auth| auth.allow_insecure_http) {
         servers.iter_mut().for_each(|server| server.credentials.unguard());
     }
     let tls = all.tls.and_then(|(tls, _)| tls);
-    Ok(Config { gateway, endpoints, servers, auth, grants, audit, contract, telemetry, tls })
+    Ok(Config { gateway, endpoints, servers, auth, grants, limits, admin, audit, contract, telemetry, tls })
 }
 
 /// A table as it stands in one of the files, or as if the first one had it without any key.
@@ -141,7 +163,8 @@ fn included(reading: &Reading<'_>, root: &Source, sections: &Sections) -> Vec<So
 }
 
 fn pattern_files(reading: &Reading<'_>, dir: &Path, pattern: &Text, place: &Place) -> Vec<PathBuf> {
-    match include::matches(dir, &pattern.value) {
+    match include::matches(dir, &pattern.value, &mut |folder| reading.files.borrow_mut().note_folder(folder))
+    {
         Ok(paths) => paths,
         Err(error) => {
             reading.report(place, format!("{}: {error}", pattern.shown()), "");
@@ -152,7 +175,7 @@ fn pattern_files(reading: &Reading<'_>, dir: &Path, pattern: &Text, place: &Plac
 }
 
 fn source(reading: &Reading<'_>, path: PathBuf, place: &Place) -> Option<Source> {
-    match read_text(&path) {
+    match read_text(reading, &path) {
         Ok(text) => Some(Source::new(path, text)),
         Err(why) => {
             reading.report(place, format!("{} {why}", path.display()), "");
@@ -169,6 +192,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     }
     once(reading, &mut all.gateway, more.gateway);
     once(reading, &mut all.auth, more.auth);
+    once(reading, &mut all.admin, more.admin);
     once(reading, &mut all.audit, more.audit);
     once(reading, &mut all.contract, more.contract);
     once(reading, &mut all.telemetry, more.telemetry);
@@ -176,6 +200,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     all.endpoints.extend(more.endpoints);
     all.servers.extend(more.servers);
     all.grants.extend(more.grants);
+    all.limits.extend(more.limits);
 }
 
 fn once<T>(reading: &Reading<'_>, slot: &mut Option<(T, Place)>, more: Option<(T, Place)>) {
@@ -197,8 +222,10 @@ fn file_place(path: &Path) -> Place {
 }
 
 /// A file's text, or why there is none.
-fn read_text(path: &Path) -> Result<String, String> {
-    let bytes = fs::read(path).map_err(|error| format!("cannot be read: {}", error.kind()))?;
+fn read_text(reading: &Reading<'_>, path: &Path) -> Result<String, String> {
+    let read = fs::read(path);
+    reading.files.borrow_mut().note(path, read.as_deref().ok());
+    let bytes = read.map_err(|error| format!("cannot be read: {}", error.kind()))?;
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         format!("is not UTF-8 in line {}", 1 + memchr::memchr_iter(b'\n', before).count())

@@ -20,7 +20,12 @@ pub(super) enum IncludeError {
 }
 
 /// The files a pattern means, by name. A pattern without wildcards means one file, whether it is there or not.
-pub(super) fn matches(dir: &Path, pattern: &str) -> Result<Vec<PathBuf>, IncludeError> {
+/// `listed` is told of every folder that was looked through.
+pub(super) fn matches(
+    dir: &Path,
+    pattern: &str,
+    listed: &mut dyn FnMut(&Path),
+) -> Result<Vec<PathBuf>, IncludeError> {
     let mut found = vec![dir.to_path_buf()];
     let mut wild = false;
     for component in Path::new(pattern).components() {
@@ -35,6 +40,7 @@ pub(super) fn matches(dir: &Path, pattern: &str) -> Result<Vec<PathBuf>, Include
         }
         if part.contains(['*', '?', '[', '{']) {
             wild = true;
+            found.iter().for_each(|folder| listed(folder));
             found = step(&found, &part)?;
         } else {
             found = found.iter().map(|path| path.join(&*part)).collect();

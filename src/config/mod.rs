@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use url::Url;
 
 use crate::protocol::method::Kind;
 
+pub mod admin;
 pub mod audit;
 pub mod auth;
 mod check;
@@ -17,10 +18,12 @@ pub mod credentials;
 pub mod endpoint;
 mod expand;
 mod file;
+pub mod files;
 mod gateway;
 pub mod globs;
 pub mod grant;
 mod include;
+pub mod limit;
 mod packages;
 mod problem;
 mod read;
@@ -33,19 +36,24 @@ mod tree;
 mod units;
 mod values;
 mod warnings;
+pub mod watch;
 
+pub use admin::Admin;
 pub use audit::{Audit, AuditFile};
 pub use auth::Auth;
-pub use contract::{Contract, Guarding};
+pub use contract::{Contract, Guarding, Validating};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use endpoint::{Discovery, Endpoint};
+pub use files::Files;
 pub use gateway::Gateway;
 pub use globs::{Filter, Globs};
 pub use grant::Grant;
+pub use limit::Limit;
 pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
 pub use warnings::Warning;
+pub use watch::Watch;
 
 /// Everything the operator wrote, with defaults filled in.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,6 +68,10 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// `[[grant]]`, in file order; without any everybody who gets in may use everything.
     pub grants: Vec<Grant>,
+    /// `[[limit]]`, in file order.
+    pub limits: Vec<Limit>,
+    /// `[admin]`
+    pub admin: Admin,
     /// `[audit]`
     pub audit: Audit,
     /// `[contract]`
@@ -107,6 +119,8 @@ pub struct Server {
     pub list_max_bytes: usize,
     /// `max_result` in bytes.
     pub max_result: usize,
+    /// `truncate`: results of tools beyond `max_result` are cut, not refused.
+    pub truncate: bool,
     /// `processes`: children of one context; 1 for servers with a URL.
     pub processes: usize,
     /// `breaker`
@@ -145,6 +159,8 @@ pub struct Server {
     pub overrides: BTreeMap<String, Override>,
     /// `contract`: what happens when it changes what it offers.
     pub contract: Guarding,
+    /// `validate`: what is held against a tool's schemas.
+    pub validate: Validating,
     /// `[server.credentials]`
     pub credentials: Credentials,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
@@ -157,11 +173,27 @@ impl Server {
         matches!(self.target, Target::Stdio(_))
     }
 
+    /// The longest message of it that is read: what is cut has to be read to its end, and then there is a bound too.
+    pub const fn most_read(&self) -> usize {
+        if self.truncate { self.max_result.saturating_mul(LONGER) } else { self.max_result }
+    }
+
+    /// Files that its link is made of. They are read when it is made: another content asks for another link.
+    pub fn materials(&self) -> Vec<&Path> {
+        match &self.target {
+            Target::Http { ca_file, .. } => ca_file.iter().map(PathBuf::as_path).collect(),
+            Target::Stdio(_) => Vec::new(),
+        }
+    }
+
     /// Calls at once in all.
     pub const fn permits(&self) -> usize {
         self.max_concurrency.saturating_mul(self.processes)
     }
 }
+
+/// How much longer than `max_result` a result may be to be cut; beyond, it is refused.
+const LONGER: usize = 16;
 
 /// Where a server is.
 #[derive(Clone, PartialEq)]
@@ -288,6 +320,27 @@ pub struct Override {
     pub description: Option<String>,
     /// `timeout` of silence for this tool.
     pub timeout: Option<Duration>,
+    /// `aliases`: former names of arguments, and the names they have now.
+    pub aliases: BTreeMap<String, String>,
+    /// `defaults`: what arguments get that are absent.
+    pub defaults: BTreeMap<String, serde_json::Value>,
+    /// `values`: by argument, former values as text, and what they are now.
+    pub values: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+    /// `deprecated_since`, as `2026-11-30`: of its former names and values; where there are none, of the tool.
+    pub deprecated_since: Option<String>,
+}
+
+impl Override {
+    /// Whether the name that the tool had before `name` is served, too.
+    pub const fn keeps_name(&self) -> bool {
+        self.name.is_some() && self.deprecated_since.is_some() && !self.disabled
+    }
+
+    /// Whether the tool itself is on its way out.
+    pub fn is_retired(&self) -> bool {
+        let of_parts = self.name.is_some() || !self.aliases.is_empty() || !self.values.is_empty();
+        self.deprecated_since.is_some() && !of_parts
+    }
 }
 
 /// `[tls]`: how the gateway itself ends its clients' TLS. The admin listener stays plain.

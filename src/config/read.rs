@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::expand::Outside;
+use super::files::Files;
 use super::problem::{Place, Problem};
 
 /// One reading of a configuration: its problems so far and the keys it knows.
@@ -14,6 +15,8 @@ pub(super) struct Reading<'a> {
     problems: RefCell<Vec<Problem>>,
     declared: RefCell<BTreeSet<String>>,
     incomplete: Cell<bool>,
+    /// The files it looked at.
+    pub(super) files: RefCell<Files>,
 }
 
 impl<'a> Reading<'a> {
@@ -24,6 +27,7 @@ impl<'a> Reading<'a> {
             problems: RefCell::default(),
             declared: RefCell::default(),
             incomplete: Cell::new(false),
+            files: RefCell::default(),
         }
     }
 

@@ -61,6 +61,38 @@ pub(super) fn size(text: &str) -> Result<u64, Wrong> {
     number.checked_mul(1 << shift).ok_or_else(|| Wrong::new("is too large", SIZE_HELP))
 }
 
+/// How a rate is written.
+pub(super) const RATE_HELP: &str = "a whole number, a slash and s, min, h or d, as \"60/min\"";
+
+/// So many in so much time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rate {
+    /// How many in one unit of time.
+    pub(super) count: u32,
+    /// The time for each of them.
+    pub(super) every: Duration,
+}
+
+/// `"5/s"`, `"60/min"`, `"1000/h"`, `"10000/d"`; at most a million.
+pub(super) fn rate(text: &str) -> Result<Rate, Wrong> {
+    let wrong = || Wrong::new("is not a rate", RATE_HELP);
+    let (count, unit) = text.split_once('/').ok_or_else(wrong)?;
+    let seconds = match unit {
+        "s" => 1,
+        "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(wrong()),
+    };
+    let plain = !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    let count: u32 = if plain { count.parse().unwrap_or(u32::MAX) } else { return Err(wrong()) };
+    match count {
+        0 => Err(Wrong::new("lets nothing through", "use `deny`, or no grant")),
+        1..=1_000_000 => Ok(Rate { count, every: Duration::from_secs(seconds) / count }),
+        _ => Err(Wrong::new("is more than a million", "leave the limit out")),
+    }
+}
+
 /// Digits and the unit behind them.
 fn split(text: &str) -> Option<(u64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 mod grants;
+mod limits;
 
 use super::auth::scope_words;
 use super::packages::unpinned;
@@ -49,6 +50,7 @@ impl Config {
             self.server_doubts(server, &mut found);
         }
         self.grant_doubts(SystemTime::now(), &mut found);
+        self.limit_doubts(&mut found);
         found
     }
 

@@ -64,9 +64,11 @@ use std::fmt;
 
 use serde::Serialize;
 
+pub mod aids;
 mod canonical;
 pub mod checker;
 mod definition;
+mod effort;
 pub mod lint;
 pub mod lock;
 mod schema;

@@ -60,6 +60,12 @@ impl Books {
         Some(Self { folders, shelf, opened: Mutex::default() })
     }
 
+    /// Those that were read under the configuration before are not unused.
+    pub(super) fn take_over(&self, before: &Self) {
+        let opened = before.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).extend(opened);
+    }
+
     pub(super) fn now(&self) -> Arc<Shelved> {
         self.shelf.load_full()
     }
@@ -269,7 +275,7 @@ impl Gateway {
 
     /// Looks at the files of playbooks again and again, and tells of changes.
     pub async fn keep_playbooks(self: Arc<Self>) {
-        self.count_playbooks();
+        let mut any = self.count_playbooks(false);
         loop {
             tokio::time::sleep(LOOK).await;
             let gateway = Arc::clone(&self);
@@ -285,13 +291,15 @@ impl Gateway {
                 tracing::info!("playbooks were read anew");
                 self.catalogue.nudge();
             }
-            self.count_playbooks();
+            any = self.count_playbooks(any);
         }
     }
 
-    fn count_playbooks(&self) {
-        if self.snapshot().endpoints.iter().all(|endpoint| endpoint.books.is_none()) {
-            return;
+    /// Whether there are any; where there are none and were none, there is nothing to say.
+    fn count_playbooks(&self, before: bool) -> bool {
+        let any = self.snapshot().endpoints.iter().any(|endpoint| endpoint.books.is_some());
+        if !any && !before {
+            return false;
         }
         let (mut loaded, mut unused) = (0, 0);
         let mut faults = std::collections::BTreeMap::new();
@@ -309,6 +317,7 @@ impl Gateway {
         for kind in crate::playbooks::FaultKind::ALL {
             self.metrics.playbooks(kind.as_str(), faults.get(&kind).copied().unwrap_or(0));
         }
+        any
     }
 }
 

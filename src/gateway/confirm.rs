@@ -56,14 +56,20 @@ struct Consent {
 }
 
 impl Gateway {
-    /// What becomes of a call that its grants allow.
-    pub(super) fn gate(&self, call: &Call, route: &Route, record: &mut Record) -> Result<Gate, GatewayError> {
+    /// What becomes of a call that its grants allow. `sent`: the arguments as its server would get them.
+    pub(super) fn gate(
+        &self,
+        call: &Call,
+        route: &Route,
+        sent: Option<&str>,
+        record: &mut Record,
+    ) -> Result<Gate, GatewayError> {
         let config = &route.shelf.server.config;
         if call.method != Method::ToolsCall {
             return Ok(Gate::Open);
         }
         if config.deny_secrets
-            && let Some(place) = arguments(call)?.and_then(secrets::place)
+            && let Some(place) = sent.and_then(secrets::place)
         {
             record.outcome(Outcome::Denied);
             let said = format!(
@@ -76,14 +82,22 @@ impl Gateway {
         if call.steps.confirmed || !config.confirm.is_match(route.native()) {
             return Ok(Gate::Open);
         }
-        self.consent(call, route, record)
+        self.consent(call, route, sent, record)
     }
 
-    fn consent(&self, call: &Call, route: &Route, record: &mut Record) -> Result<Gate, GatewayError> {
+    fn consent(
+        &self,
+        call: &Call,
+        route: &Route,
+        sent: Option<&str>,
+        record: &mut Record,
+    ) -> Result<Gate, GatewayError> {
         const REFUSED: GatewayError =
             GatewayError::InvalidParams("requestState is not valid for this request");
         let text = call.envelope.text();
-        let Some(state) = call.envelope.param("requestState")? else { return self.ask(call, route, record) };
+        let Some(state) = call.envelope.param("requestState")? else {
+            return self.ask(call, route, sent, record);
+        };
         let token = string(state.of(text)).ok_or(REFUSED)?;
         let Some(plain) = self.sealer.open(Purpose::State, &scene(call), &token) else {
             // A state of the server's: it was given after the user's word, to this caller for this call. Whether it is
@@ -108,11 +122,17 @@ impl Gateway {
                 );
                 Ok(Gate::Closed(relay::tool_error(&said, &call.snapshot.server_info)))
             }
-            None => self.ask(call, route, record),
+            None => self.ask(call, route, sent, record),
         }
     }
 
-    fn ask(&self, call: &Call, route: &Route, record: &mut Record) -> Result<Gate, GatewayError> {
+    fn ask(
+        &self,
+        call: &Call,
+        route: &Route,
+        sent: Option<&str>,
+        record: &mut Record,
+    ) -> Result<Gate, GatewayError> {
         if !takes_forms(&call.client.capabilities) {
             return Err(GatewayError::Capability(RpcError {
                 code: code::MISSING_CAPABILITY,
@@ -128,7 +148,7 @@ impl Gateway {
         };
         let plain = serde_json::to_vec(&consent).map_err(|_| GatewayError::Internal("state"))?;
         let state = self.sealer.seal(Purpose::State, &scene(call), &plain);
-        let message = question(route, arguments(call)?);
+        let message = question(route, sent);
         let mut parts = Parts::new();
         parts.push(format!(
             "{{\"resultType\":\"input_required\",\"inputRequests\":{{\"{QUESTION}\":{{\"method\":\"elicitation/create\",\
@@ -204,13 +224,15 @@ fn question(route: &Route, arguments: Option<&str>) -> String {
     let mut count = 0;
     leaves::each(arguments.unwrap_or("{}"), &mut |path, value| {
         count += 1;
-        if count > SHOWN {
-            text.push_str("\n…");
-            return false;
+        if count <= SHOWN {
+            let _ = write!(text, "\n{path}: {}", shown(path, value));
         }
-        let _ = write!(text, "\n{path}: {}", shown(path, value));
         true
     });
+    if let Some(more) = count.checked_sub(SHOWN).filter(|more| *more > 0) {
+        let values = if more == 1 { "value" } else { "values" };
+        let _ = write!(text, "\n… and {more} more {values} that are not shown");
+    }
     text
 }
 
@@ -220,8 +242,10 @@ fn shown(path: &str, value: &str) -> String {
         return "•••".to_owned();
     }
     let mut text: String = value.chars().take(LONGEST).map(leaves::harmless).collect();
-    if value.chars().nth(LONGEST).is_some() {
-        text.push('…');
+    let more = value.chars().skip(LONGEST).count();
+    if more > 0 {
+        let characters = if more == 1 { "character" } else { "characters" };
+        let _ = write!(text, "… ({more} more {characters})");
     }
     text
 }
@@ -253,6 +277,8 @@ mod tests {
         assert_eq!(shown("newPassword", "1"), "•••");
         assert_eq!(shown("x", &format!("see ghp_{}", "aB3".repeat(12))), "•••");
         assert_eq!(shown("x", "a\nb\u{202e}"), "a·b·");
-        assert_eq!(shown("x", &"é".repeat(201)).chars().count(), 201);
+        assert_eq!(shown("x", &"é".repeat(200)), "é".repeat(200));
+        assert_eq!(shown("x", &"é".repeat(201)), format!("{}… (1 more character)", "é".repeat(200)));
+        assert_eq!(shown("x", &"é".repeat(5200)), format!("{}… (5000 more characters)", "é".repeat(200)));
     }
 }

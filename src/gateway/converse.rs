@@ -1,20 +1,23 @@
 //! One request on its way to its server, and all that is said until there is an answer.
 
+use std::sync::Arc;
+
 use bytestring::ByteString;
 use tokio::time::Instant;
 
+use super::cut;
 use super::invoke::Errand;
 use super::read::keep;
 use super::record::Record;
 use super::relay::Relay;
 use super::state::Bound;
-use super::{Call, Gateway, GatewayError, Outlet};
+use super::{Call, Gateway, GatewayError, Outlet, relay as wording, told};
 use crate::catalogue::reads::Kept;
-use crate::outbound::{Message, Server};
+use crate::outbound::{Failure, Message, OutboundError, Server};
 use crate::protocol::code;
 use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
-use crate::protocol::object::Span;
+use crate::protocol::object::{Object, Span};
 use crate::telemetry::Outcome;
 
 /// One conversation with a server for one request of a client.
@@ -85,6 +88,12 @@ impl Gateway {
             }
             Message::Log(message, params) => Ok(Said::Notice(relay.log(&message, &params))),
             Message::Result { body, result, object, .. } => {
+                if let Some(said) = errand.checks.and_then(|checks| told::misfit(checks, &body, result)) {
+                    record.outcome(Outcome::Internal);
+                    let said = format!("The server \"{}\" {said}", errand.server.name);
+                    return Ok(Said::Answer(wording::tool_error(&said, &relay.call.snapshot.server_info)));
+                }
+                let (body, result, object) = self.fitting(relay, errand, (body, result, object))?;
                 let relayed = relay.result(&body, result, object)?;
                 record.outcome(relayed.outcome);
                 self.note_links(relay.call, errand.server, &body, result);
@@ -101,6 +110,35 @@ impl Gateway {
             Message::Error(error) => Err(relay.error(error, &errand.server.config)),
             // Those of a call that is kept do not come here; of others they mean nothing.
             Message::Asked(_) | Message::Withdrawn(_) => Ok(Said::Notice(None)),
+        }
+    }
+
+    /// A result that is not longer than `max_result`: links refuse longer ones themselves, unless they may be cut.
+    fn fitting(
+        &self,
+        relay: &Relay<'_>,
+        errand: &Errand<'_>,
+        (body, result, object): (ByteString, Span, Option<Object>),
+    ) -> Result<(ByteString, Span, Option<Object>), GatewayError> {
+        let config = &errand.server.config;
+        let most = config.max_result;
+        if !config.truncate || (result.end - result.start) as usize <= most {
+            return Ok((body, result, object));
+        }
+        let cut = Some(&object).filter(|_| relay.call.method == Method::ToolsCall).and_then(|object| {
+            let read = || Object::parse(&body, result).ok();
+            cut::cut(body.as_bytes(), &object.clone().or_else(read)?, most, errand.promises)
+        });
+        match cut.and_then(|bytes| ByteString::try_from(bytes).ok()) {
+            Some(body) => {
+                self.metrics.limited("truncate");
+                let whole = Span::new(0, body.len());
+                Ok((body, whole, None))
+            }
+            None => {
+                let name = Arc::clone(&errand.server.name);
+                Err(OutboundError::new(name, Failure::TooLarge(most), true).into())
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use moka::sync::Cache;
 use super::books::{self, PREFIX};
 use super::names::SEARCHING;
 use super::sheet::Sheet;
-use super::view::View;
+use super::view::{Route, View};
 use super::{Call, Gateway, GatewayError, Outlet};
 use crate::config::{Endpoint, Globs};
 use crate::playbooks::Book;
@@ -104,10 +104,11 @@ impl Discovery {
     }
 }
 
-/// Positions of what a caller sees.
+/// Positions of what a caller sees. Former names lead where they led, and nobody needs to find them.
 fn seen(view: &View, rights: &Rights) -> impl Iterator<Item = usize> {
+    let former = |route: &Route| route.retired.as_ref().is_some_and(|told| told.former);
     let items = view.items.iter().enumerate();
-    items.filter(|(_, route)| rights.sees(&route.givers)).map(|(at, _)| at)
+    items.filter(move |(_, route)| rights.sees(&route.givers) && !former(route)).map(|(at, _)| at)
 }
 
 /// The playbooks that a caller sees.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use super::limits::Limited;
 use crate::outbound::{Failure, OutboundError};
 use crate::protocol::code;
 use crate::protocol::items::json_string;
 use crate::protocol::message::RpcError;
+use crate::protocol::meta::RETRY_AFTER;
 use crate::protocol::object::ObjectError;
 use crate::telemetry::Outcome;
 
@@ -45,9 +47,12 @@ pub enum GatewayError {
     /// A server's call waits for its client, or should; for tool calls this is a result instead.
     #[error("{}", .1.sentence(.0))]
     Parked(Arc<str>, NotParked),
-    /// A tool's server changed what was approved, and this call cannot be: why, and what to do.
+    /// This call of a tool cannot be made as it is: why, and what to do. For the model.
     #[error("{0}")]
     Held(String, Outcome),
+    /// A `[[limit]]` is reached; for tool calls there is a result that says it.
+    #[error("{}", .0.said)]
+    Limited(Box<Limited>),
     /// The caller lacks scopes; all that this needs.
     #[error("this needs the scopes: {}", .0.join(" "))]
     Scope(Vec<String>),
@@ -73,11 +78,12 @@ impl GatewayError {
             Self::Relayed(error) => error.code,
             // We have no codes of our own (M-40); the status says more.
             Self::Server(_)
-            | Self::Overloaded
             | Self::Parked(..)
             | Self::Scope(_)
             | Self::Internal(_)
-            | Self::Held(..) => code::INTERNAL_ERROR,
+            | Self::Held(..)
+            | Self::Limited(_)
+            | Self::Overloaded => code::INTERNAL_ERROR,
         }
     }
 
@@ -90,6 +96,7 @@ impl GatewayError {
                 let all: Vec<String> = scopes.iter().map(|scope| json_string(scope)).collect();
                 Some(format!("{{\"dev.gatehouse/scopes\":[{}]}}", all.join(",")))
             }
+            Self::Limited(limited) => Some(format!("{{\"{RETRY_AFTER}\":{}}}", limited.millis())),
             _ => None,
         }
     }
@@ -104,6 +111,7 @@ impl GatewayError {
             Self::Parked(_, NotParked::Lost) => Outcome::Unavailable,
             Self::Held(_, outcome) => *outcome,
             Self::Scope(_) => Outcome::Denied,
+            Self::Limited(_) => Outcome::Limited,
             Self::Internal(_) => Outcome::Internal,
             _ => Outcome::BadRequest,
         }
@@ -151,9 +159,19 @@ const fn failure_outcome(failure: &Failure) -> Outcome {
         | Failure::Credentials(_)
         | Failure::NoToken(_) => Outcome::Unavailable,
         Failure::Timeout(_) => Outcome::Timeout,
-        Failure::TooLarge(_) | Failure::Overflow => Outcome::TooLarge,
+        Failure::TooLarge(_) | Failure::Overflow(_) => Outcome::TooLarge,
         Failure::Buffered | Failure::Busy => Outcome::Limited,
         Failure::Malformed(_) | Failure::HeaderMismatch | Failure::Version => Outcome::Internal,
+    }
+}
+
+/// A number of bytes as people say it.
+fn size(bytes: usize) -> String {
+    let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, unit)| bytes >= *unit) {
+        Some((name, unit)) if bytes % unit == 0 => format!("{} {name}", bytes / unit),
+        Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
+        None => format!("{bytes} B"),
     }
 }
 
@@ -178,11 +196,9 @@ fn sentence(error: &OutboundError) -> String {
             "The server \"{server}\" did not answer within {} s (timeout).{effects}",
             limit.as_secs_f64()
         ),
-        Failure::TooLarge(limit) => format!(
-            "The result of the server \"{server}\" exceeds {limit} bytes. Ask for less: narrow the query, filter or page."
-        ),
-        Failure::Overflow => format!(
-            "The result of the server \"{server}\" is too large. Ask for less: narrow the query, filter or page."
+        Failure::TooLarge(limit) | Failure::Overflow(limit) => format!(
+            "The result of the server \"{server}\" is too large: it exceeds {} ({limit} bytes). Ask for less: narrow the query, filter or page.",
+            size(*limit)
         ),
         Failure::Buffered => {
             format!("The gateway holds too much data to take the answer of \"{server}\". Try again shortly.")

@@ -9,11 +9,13 @@ use super::confirm::Gate;
 use super::discovery;
 use super::record::Record;
 use super::relay;
+use super::results;
 use super::state::Bound;
 use super::view::Route;
-use super::{Call, Gateway, GatewayError, Outlet};
+use super::{Call, Gateway, GatewayError, Outlet, told};
 use crate::catalogue::Shelf;
 use crate::catalogue::bindings::ParamError;
+use crate::contract::checker::Checks;
 use crate::outbound::{Failure, Hop, Request, Retry, Server};
 use crate::policy::Decision;
 use crate::protocol::edit::{Edits, Parts};
@@ -32,6 +34,10 @@ pub(super) struct Errand<'a> {
     pub(super) timeout: Option<Duration>,
     /// Where a read is kept, and the epoch it began in.
     pub(super) keep: Option<(&'a Shelf, u64)>,
+    /// Whether its result has structured content by the tool's own word (`outputSchema`); known where results are cut.
+    pub(super) promises: bool,
+    /// What its structured result is held against.
+    pub(super) checks: Option<&'a Checks>,
 }
 
 impl Gateway {
@@ -63,6 +69,10 @@ impl Gateway {
             Err(error) if kind == Kind::Tools && error.is_for_the_model() => {
                 record.outcome(error.outcome());
                 Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
+            }
+            Err(GatewayError::Limited(mut limited)) if kind == Kind::Tools => {
+                limited.result = Some(results::limited(&limited, &call.snapshot.server_info));
+                Err(GatewayError::Limited(limited))
             }
             Err(GatewayError::Held(why, outcome)) if kind == Kind::Tools => {
                 record.outcome(outcome);
@@ -134,29 +144,40 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
         self.admit(call, call.rights.decide(&route.givers), outlet, record)?;
-        match self.gate(call, route, record)? {
+        let given = call.envelope.param("arguments")?;
+        let arguments = given.map(|span| span.of(call.envelope.text()));
+        let mapped = told::mapped(route, arguments)?;
+        let sent = mapped.text().or(arguments);
+        match self.gate(call, route, sent, record)? {
             Gate::Open => {}
             Gate::Confirmed(call) => return Box::pin(self.attempt(&call, route, outlet, record)).await,
             Gate::Closed(answer) => return Ok(answer),
         }
+        let kind = invoked(call);
         let (name_span, _) = text_param(call, "name")?;
         let mut edits = Edits::new();
         if *route.exposed != *route.native() {
             edits.replace(name_span, route.native_json.clone());
         }
-        let arguments = call.envelope.param("arguments")?.map(|span| span.of(call.envelope.text()));
-        honoured(route, arguments)?;
+        honoured(route, sent)?;
+        told::fits(route, sent)?;
+        mapped.splice(call, given, &mut edits)?;
+        mapped.count(&self.metrics, call, route);
         let bound = Bound { call, server: &route.shelf.server.config, name: &route.exposed, arguments };
         let mut request = self.request(call, edits, &bound)?;
         request.name.clone_from(&route.native_header);
-        request.param_headers = route.item().bindings.headers_for(arguments).map_err(param_error)?;
+        request.param_headers = route.item().bindings.headers_for(sent).map_err(param_error)?;
         let errand = Errand {
             server: &route.shelf.server,
             native: route.native(),
             request,
             timeout: route.item().timeout,
             keep: None,
+            promises: route.shelf.server.config.truncate && promises(&route.item().json),
+            checks: told::of_results(route),
         };
+        let tool = Some(&route.native_json).filter(|_| kind == Kind::Tools);
+        self.count(call, &errand, tool, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 
@@ -242,7 +263,16 @@ impl Gateway {
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand { server, native: &native, request, timeout: None, keep: None };
+        let errand = Errand {
+            server,
+            native: &native,
+            request,
+            timeout: None,
+            keep: None,
+            promises: false,
+            checks: None,
+        };
+        self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 }
@@ -250,6 +280,13 @@ impl Gateway {
 /// What a call or a get names.
 fn invoked(call: &Call) -> Kind {
     if call.method == Method::ToolsCall { Kind::Tools } else { Kind::Prompts }
+}
+
+/// Whether a tool's definition says what its structured content is.
+fn promises(definition: &[u8]) -> bool {
+    let text = std::str::from_utf8(definition).unwrap_or_default();
+    let tool = Object::parse(text, Span::new(0, text.len()));
+    tool.is_ok_and(|tool| !matches!(tool.get(text, "outputSchema"), Ok(None)))
 }
 
 /// Whether a call of a tool that is held back can be made as it was approved.

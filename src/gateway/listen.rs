@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 mod caller;
 mod filter;
+mod moved;
 mod streams;
 
 use super::record::Record;
@@ -28,7 +29,7 @@ use crate::protocol::method::Kind;
 use crate::protocol::object::{Object, Span};
 use caller::Caller;
 use filter::Wanted;
-use streams::Counted;
+pub use streams::Counted;
 
 /// How long an acknowledgement waits for servers that are up and not yet watched (S-33).
 const ACK: Duration = Duration::from_millis(500);
@@ -46,7 +47,7 @@ struct Subscription {
     lists: Vec<Watched<Kind>>,
     topics: Vec<Watched<Wanting>>,
     /// What is not told, but stays wished for.
-    _unanswered: Vec<Wanting>,
+    unanswered: Vec<Wanting>,
     changes: watch::Receiver<u64>,
     /// When its token is over; what comes later needs another one.
     over: Option<Instant>,
@@ -67,11 +68,23 @@ struct Watched<T> {
 struct Wanting {
     wish: Wish,
     name: String,
+    /// The URI, or the tool that made the task: what grants are about.
+    native: String,
     /// The grants that give it, or the tool that made it.
     givers: GrantSet,
 }
 
 impl Gateway {
+    /// A place for one more stream that a client of this principal holds open; `None`: it has as many as it may
+    /// (`max_streams`).
+    pub fn hold_stream(&self, principal: &Arc<str>, most: usize) -> Option<Counted> {
+        let counted = Counted::new(&self.streams, principal, most, self.metrics.listen_streams());
+        if counted.is_none() {
+            self.metrics.limited("max_streams");
+        }
+        counted
+    }
+
     /// Serves one stream until the client leaves, its token is over, or the gateway drains: then the result that ends
     /// it (S-09, S-38).
     pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
@@ -107,18 +120,18 @@ impl Gateway {
         let id = call.envelope.id().cloned().ok_or(GatewayError::InvalidRequest("a request needs an id"))?;
         let wanted = Wanted::read(&call)?;
         let most = call.snapshot.config.gateway.max_streams;
-        let gauge = self.metrics.listen_streams();
         let counted = match &call.client.session {
-            // What a session watches is no stream that a client holds open; its door bounds it.
+            // What a session watches is no stream that a client holds open: its door counts those.
             Some(_) => None,
-            None => Some(Counted::new(&self.streams, &call.principal.id, most, gauge).ok_or_else(|| {
-                self.metrics.limited("max_streams");
-                GatewayError::Internal("too many streams are open; close one first")
-            })?),
+            None => Some(
+                self.hold_stream(&call.principal.id, most)
+                    .ok_or(GatewayError::Internal("too many streams are open; close one first"))?,
+            ),
         };
         // Before anything is looked at, so that no change falls between.
         let changes = self.catalogue.changes();
         let members = Arc::clone(call.members());
+        let context = caller::own(&call);
         let flags = self.tells(&call).await;
         let lists: Vec<Kind> =
             wanted.lists.iter().copied().filter(|kind| flags.lists.contains(kind)).collect();
@@ -130,7 +143,7 @@ impl Gateway {
         let mut subscription = Subscription {
             lists: lists.into_iter().map(Watched::new).collect(),
             topics: wishes.into_iter().map(Watched::new).collect(),
-            _unanswered: unanswered,
+            unanswered,
             id,
             over: call.principal.time_left().map(|left| Instant::now() + left),
             caller: Caller {
@@ -138,6 +151,7 @@ impl Gateway {
                 snapshot: call.snapshot,
                 principal: call.principal,
                 rights: call.rights,
+                context,
                 members,
                 _listeners: listeners,
             },
@@ -155,25 +169,25 @@ impl Gateway {
     async fn wishes(&self, call: &Call, wanted: Wanted, updates: bool) -> Result<Vec<Wanting>, GatewayError> {
         let policy = &call.snapshot.policy;
         let (mut all, mut needed) = (Vec::new(), Vec::new());
-        let mut want = |shelf: &Arc<Shelf>, topic: Topic, name: String, givers: GrantSet| match call
-            .rights
-            .decide(&givers)
-        {
-            Decision::Allowed { .. } => all.push(Wanting { wish: shelf.wish(topic), name, givers }),
-            Decision::NeedsScopes { grant } => needed.extend_from_slice(policy.scopes(grant)),
-            Decision::Hidden => {}
+        let mut want = |shelf: &Arc<Shelf>, topic: Topic, name: String, native: String| {
+            let givers = moved::givers(policy, shelf, &topic, &native);
+            match call.rights.decide(&givers) {
+                Decision::Allowed { .. } => {
+                    all.push(Wanting { wish: shelf.wish(topic), name, native, givers });
+                }
+                Decision::NeedsScopes { grant } => needed.extend_from_slice(policy.scopes(grant)),
+                Decision::Hidden => {}
+            }
         };
         for uri in wanted.uris.into_iter().filter(|_| updates) {
             let Ok(shelf) = self.owner(call, &uri).await else { continue };
             if shelf.known_peer().is_some_and(|peer| peer.offer.tells_updates()) {
-                let givers = policy.givers(&shelf.server.name, Kind::Resources, &uri);
-                want(&shelf, Topic::Resource(uri.clone()), uri, givers);
+                want(&shelf, Topic::Resource(uri.clone()), uri.clone(), uri);
             }
         }
         for name in wanted.tasks.unwrap_or_default() {
             let Some((shelf, id)) = self.task_of(call, &name) else { continue };
-            let givers = policy.givers(&shelf.server.name, Kind::Tools, &id.tool);
-            want(&shelf, Topic::Task(id.native), name, givers);
+            want(&shelf, Topic::Task(id.native), name, id.tool);
         }
         needed.sort_unstable();
         needed.dedup();
@@ -198,9 +212,12 @@ async fn until(at: Option<Instant>) {
 }
 
 impl Subscription {
-    /// Tells what changes until the gateway drains.
+    /// Tells what changes until the gateway drains, or a new configuration has no place for it.
     async fn serve(&mut self, outlet: &Outlet, gateway: &Gateway) {
         loop {
+            if !self.go_over(gateway) {
+                return;
+            }
             let due = self.tell(outlet, gateway).await;
             tokio::select! {
                 () = self.drain.cancelled() => return,

@@ -13,12 +13,14 @@ mod along;
 pub mod books;
 mod confirm;
 mod converse;
+mod cut;
 mod digest;
 mod discover;
 mod discovery;
 pub mod error;
 mod invoke;
 mod leaves;
+pub mod limits;
 mod links;
 mod list;
 mod listen;
@@ -39,9 +41,12 @@ mod sheet;
 pub mod snapshot;
 mod state;
 mod tasks;
+mod told;
 pub mod view;
 
 pub use error::GatewayError;
+pub use limits::Limits;
+pub use listen::Counted;
 pub use quota::Quota;
 pub use snapshot::{Endpoint, Snapshot};
 
@@ -192,6 +197,7 @@ pub struct Gateway {
     streams: Arc<Quota>,
     links: links::Links,
     load: load::Load,
+    counting: limits::Counting,
     parked: Arc<parked::Parked>,
     drain: CancellationToken,
 }
@@ -216,6 +222,7 @@ impl Gateway {
             streams: Arc::default(),
             links: links::Links::default(),
             load: load::Load::default(),
+            counting: limits::Counting::default(),
             parked,
             drain: CancellationToken::new(),
         }
@@ -241,6 +248,11 @@ impl Gateway {
         load::watch(Arc::downgrade(self))
     }
 
+    /// Where every call leaves a line, if anywhere.
+    pub const fn audit(&self) -> Option<&Audit> {
+        self.audit.as_ref()
+    }
+
     /// What seals handles that clients hold.
     pub const fn sealer(&self) -> &Sealer {
         &self.sealer
@@ -251,9 +263,12 @@ impl Gateway {
         self.current.load_full()
     }
 
-    /// Serves `snapshot` from now on.
-    pub fn swap(&self, snapshot: Snapshot) {
+    /// Serves `snapshot` from now on. What runs goes on under the one it began with; open streams go over to this one,
+    /// and what was counted for limits that stay is counted on.
+    pub fn swap(&self, mut snapshot: Snapshot) {
+        snapshot.limits = Limits::new(&snapshot.config.limits, &self.current.load().limits);
         self.current.store(Arc::new(snapshot));
+        self.catalogue.nudge();
     }
 
     /// Ends all streams of changes, with words, over a few seconds.

@@ -89,14 +89,18 @@ pub struct Member<'a> {
     pub prefix: &'a str,
     /// `tools.override.NATIVE.name`: (native, name).
     pub renames: Vec<(&'a str, &'a str)>,
+    /// Native names of those whose name from before that is kept (`deprecated_since`).
+    pub kept: Vec<&'a str>,
 }
 
 impl<'a> Member<'a> {
     /// What `config` says of a server about names of this kind; only tools can be renamed.
     pub fn new(kind: NameKind, server: &'a Server) -> Self {
         let renamed = server.overrides.iter().filter(|_| kind == NameKind::Tool);
+        let kept = renamed.clone().filter(|(_, o)| o.keeps_name()).map(|(native, _)| native.as_str());
+        let kept = kept.collect();
         let renames = renamed.filter_map(|(native, o)| Some((native.as_str(), o.name.as_deref()?)));
-        Self { server: &server.name, prefix: &server.prefix, renames: renames.collect() }
+        Self { server: &server.name, prefix: &server.prefix, renames: renames.collect(), kept }
     }
 }
 
@@ -133,6 +137,8 @@ pub struct Named {
     pub item: usize,
     /// Why it has a hash tail, if it has one.
     pub changed: Option<Reason>,
+    /// It is the name that the item had before `override.name`.
+    pub former: bool,
 }
 
 /// One item that is not exposed.
@@ -172,7 +178,8 @@ impl Naming {
             let reserved = rules.takes(kind, native);
             let exposed =
                 if reserved { tailed(kind, rules, server, (native, native)) } else { (*native).to_owned() };
-            Named { exposed: exposed.into(), list: 0, item, changed: reserved.then_some(Reason::Reserved) }
+            let changed = reserved.then_some(Reason::Reserved);
+            Named { exposed: exposed.into(), list: 0, item, changed, former: false }
         };
         Self::new(natives.iter().enumerate().map(name).collect(), Vec::new())
     }
@@ -233,9 +240,21 @@ impl<'a> Namer<'a> {
 
     /// The exposed name of a member's item.
     pub fn name(&self, member: usize, native: &str) -> (String, Option<Reason>) {
+        let renames = self.members.get(member).map(|server| &server.renames);
+        let renamed = renames.into_iter().flatten().find(|(from, _)| *from == native).map(|(_, to)| *to);
+        self.named(member, native, renamed.unwrap_or(native))
+    }
+
+    /// The exposed name of a member's item before it got another one, where that is kept and nobody else's.
+    fn former(&self, (member, native): (usize, &str), list: usize, item: usize) -> Option<Named> {
+        let kept = self.members.get(member)?.kept.contains(&native);
+        let (exposed, changed) = kept.then(|| self.named(member, native, native))?;
+        let own = changed != Some(Reason::Taken) && exposed != self.name(member, native).0;
+        own.then(|| Named { exposed: exposed.into(), list, item, changed, former: true })
+    }
+
+    fn named(&self, member: usize, native: &str, base: &str) -> (String, Option<Reason>) {
         let Some(server) = self.members.get(member) else { return (native.to_owned(), None) };
-        let renamed = server.renames.iter().find(|(from, _)| *from == native).map(|(_, to)| *to);
-        let base = renamed.unwrap_or(native);
         let wanted = start(self.rules, server) + base;
         let plain = sanitised(self.rules, wanted.clone());
         let taken = || server.renames.iter().any(|(from, to)| *to == base && *from != native);
@@ -274,7 +293,8 @@ impl<'a> Namer<'a> {
             for (item, native) in source.natives.iter().enumerate() {
                 if seen.insert(*native) {
                     let (exposed, changed) = self.name(source.member, native);
-                    all.push(Named { exposed: exposed.into(), list, item, changed });
+                    all.push(Named { exposed: exposed.into(), list, item, changed, former: false });
+                    all.extend(self.former((source.member, native), list, item));
                 } else {
                     dropped.push(Dropped { list, item, duplicate: true });
                 }
@@ -290,7 +310,8 @@ impl<'a> Namer<'a> {
         let rank = |named: &Named| {
             let source = &lists[named.list];
             let stranger = self.owner(&named.exposed) != Some(source.member);
-            (stranger, named.changed.is_some(), named.list, source.natives[named.item].to_owned())
+            let native = source.natives[named.item].to_owned();
+            (named.former, stranger, named.changed.is_some(), named.list, native)
         };
         let mut keepers: HashMap<&str, usize> = HashMap::with_capacity(all.len());
         let mut losers = HashSet::new();

@@ -94,7 +94,9 @@ impl Gateway {
         let mut request = self.request(call, Edits::new(), &bound)?;
         request.name = Request::name_value(uri);
         let keep = keep.then_some((&**shelf, epoch));
-        let errand = Errand { server, native: uri, request, timeout: None, keep };
+        let errand =
+            Errand { server, native: uri, request, timeout: None, keep, promises: false, checks: None };
+        self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }
 

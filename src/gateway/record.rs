@@ -17,6 +17,7 @@ use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;
 use crate::telemetry::audit::{Audit, Caller, Entry};
+use crate::telemetry::recent::Denial;
 use crate::telemetry::{Metrics, Outcome};
 
 /// Bytes of a name or address that the audit log keeps of what a client sent.
@@ -36,6 +37,8 @@ pub(super) struct Record {
     route: Option<Arc<Route>>,
     /// Set where a successful answer is not simply `ok`.
     outcome: Option<Outcome>,
+    /// It was counted against the limits.
+    counted: bool,
     /// It was for what this caller may not know of: a denial, whatever was answered.
     concealed: bool,
     /// What the audit log wants besides; `None`: there is no log.
@@ -58,6 +61,7 @@ struct Draft {
 impl Gateway {
     /// Records that somebody known was not let in, for want of these scopes. What was asked is not: nobody read it.
     pub fn turned_away(&self, request: u64, endpoint: &Endpoint, principal: &Principal, scopes: &[String]) {
+        self.metrics.recent.denial(|| denial(principal, "other", scopes));
         let Some(audit) = &self.audit else { return };
         audit.write(Entry {
             at: SystemTime::now(),
@@ -89,6 +93,18 @@ fn named(principal: &Principal) -> Caller {
     }
 }
 
+/// That a caller was not let in, without what it was for.
+fn denial(principal: &Principal, method: &'static str, scopes: &[String]) -> Denial {
+    Denial {
+        who: principal.subject.to_string(),
+        client: principal.client_label().to_owned(),
+        method,
+        server: String::new(),
+        item: String::new(),
+        scopes: scopes.to_vec(),
+    }
+}
+
 impl Record {
     pub(super) fn open(gateway: &Gateway, call: &Call) -> Self {
         let draft = |audit: &Audit| Draft {
@@ -110,6 +126,7 @@ impl Record {
             server: None,
             route: None,
             outcome: None,
+            counted: false,
             concealed: false,
             audit: gateway.audit.as_ref().map(|audit| Box::new(draft(audit))),
             closed: false,
@@ -143,6 +160,11 @@ impl Record {
             Decision::NeedsScopes { grant } => Some(grant),
             Decision::Hidden => None,
         };
+    }
+
+    /// Whether it counts against the limits: the first time it is asked.
+    pub(super) fn counts(&mut self) -> bool {
+        !std::mem::replace(&mut self.counted, true)
     }
 
     /// Time that was not ours.
@@ -185,8 +207,21 @@ impl Record {
             millis = took.as_millis(),
             "request"
         );
+        if outcome == Outcome::Denied {
+            self.metrics.recent.denial(|| self.denied(&scopes));
+        }
         if let Some(draft) = self.audit.take().filter(|_| is_use(self.method) || outcome == Outcome::Denied) {
             self.tell(*draft, (outcome, scopes), took, bytes);
+        }
+    }
+
+    fn denied(&self, scopes: &[String]) -> Denial {
+        let asked = self.audit.as_ref().and_then(|draft| draft.item.as_deref());
+        let item = asked.or_else(|| self.route.as_ref().map(|route| &*route.exposed)).unwrap_or_default();
+        Denial {
+            server: self.server.as_deref().unwrap_or_default().to_owned(),
+            item: item.to_owned(),
+            ..denial(&self.principal, self.method.as_str(), scopes)
         }
     }
 

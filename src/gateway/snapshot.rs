@@ -7,10 +7,11 @@ use bytes::Bytes;
 use moka::sync::Cache;
 
 use super::books::Books;
+use super::limits::Limits;
 use super::names::NameRules;
 use super::sheet::Sheets;
 use super::view::Views;
-use crate::auth::Principal;
+use crate::auth::{Authenticator, Principal};
 use crate::catalogue::{Member, Shelf};
 use crate::config::{Config, Discovery, Endpoint as EndpointConfig};
 use crate::outbound::Context;
@@ -35,6 +36,11 @@ pub struct Snapshot {
     pub rules: NameRules,
     /// Who may use what.
     pub policy: Policy,
+    /// How often; [`super::Gateway::swap`] lets those of the snapshot before go on.
+    pub limits: Limits,
+    /// Who is let in; without one everybody is, as `anonymous`. Here, so that nobody let in by one configuration
+    /// is ever judged by the grants of another.
+    pub auth: Option<Arc<Authenticator>>,
 }
 
 /// One MCP server towards clients.
@@ -83,9 +89,29 @@ impl Snapshot {
             endpoints,
             server_info: server_info(&config),
             rules: NameRules::from(&config.gateway),
+            limits: Limits::new(&config.limits, &Limits::default()),
             policy,
             config,
+            auth: None,
         }
+    }
+
+    /// The same, for callers who are asked who they are.
+    #[must_use]
+    pub fn with_auth(self, auth: Option<Arc<Authenticator>>) -> Self {
+        Self { auth, ..self }
+    }
+
+    /// Takes over what is remembered of the same endpoints in the snapshot before it.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        for endpoint in &self.endpoints {
+            let old = before.endpoint(&endpoint.config.path).and_then(|old| old.books.as_ref());
+            if let (Some(books), Some(old)) = (&endpoint.books, old) {
+                books.take_over(old);
+            }
+        }
+        self
     }
 
     /// What a caller may do at an endpoint, now.

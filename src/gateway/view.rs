@@ -1,6 +1,6 @@
 //! Published catalogues → merged and named: finished bytes, where each exposed name leads, and who may go there.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,17 +12,19 @@ use moka::sync::Cache;
 
 use super::books::Shelved;
 use super::discovery::Discovery;
-use super::names::{List, Naming, on_endpoint};
+use super::names::{List, Named, Naming, on_endpoint};
 use super::sheet::Sheet;
 use super::snapshot::{Endpoint, Snapshot};
 use crate::catalogue::{Published, PublishedItem, Shelf};
 use crate::config::Server as ServerConfig;
+use crate::contract::aids::{Aids, NAME, retired};
 use crate::outbound::Request;
 use crate::policy::{GrantSet, Rights};
 use crate::protocol::items::{json_string, with_members};
 use crate::protocol::method::Kind;
 use crate::telemetry::Metrics;
 use crate::telemetry::metrics::ToolMetrics;
+use crate::telemetry::usage::Uses;
 
 /// Items of one list that the log names one by one; a list may have any number (`check` names them all).
 const MOST_TOLD: usize = 20;
@@ -76,6 +78,20 @@ pub struct Route {
     pub native_header: Option<HeaderValue>,
     /// Metric handles, for tools: made at the first call, since a server may list more tools than are ever called.
     metrics: OnceLock<ToolMetrics>,
+    /// It is listed to be left.
+    pub(super) retired: Option<Retired>,
+    /// What its deprecated paths are counted by: that of its name, then those of its arguments.
+    uses: OnceLock<Box<[Arc<Uses>]>>,
+}
+
+/// What is said of a tool that is listed to be left.
+#[derive(Debug)]
+pub(super) struct Retired {
+    since: Option<String>,
+    /// What is to be used instead.
+    by: Option<Box<str>>,
+    /// This is the former name of a tool that stays.
+    pub(super) former: bool,
 }
 
 impl Route {
@@ -92,6 +108,19 @@ impl Route {
     /// The name its server uses.
     pub fn native(&self) -> &str {
         &self.item().native
+    }
+
+    /// Counts a deprecated path of it: `None` its name, else by the number among those of its arguments.
+    pub(super) fn count_use(&self, metrics: &Metrics, path: Option<usize>, client: &str) {
+        let uses = self.uses.get_or_init(|| {
+            let paths = self.item().aids.as_deref().map_or(&[][..], Aids::paths);
+            let paths = std::iter::once(NAME).chain(paths.iter().map(|path| &**path));
+            let server = &self.shelf.server.name;
+            paths.map(|path| metrics.deprecated(server, (self.native(), &self.exposed), path)).collect()
+        });
+        if let Some(uses) = uses.get(path.map_or(0, |path| path + 1)) {
+            uses.record(client);
+        }
     }
 }
 
@@ -228,6 +257,8 @@ fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics)
         let item = &published.items[named.item];
         let route = Arc::new(Route {
             metrics: OnceLock::new(),
+            uses: OnceLock::new(),
+            retired: retiring(kind, &naming, named, (shelf, published)),
             givers: snapshot.policy.givers(&shelf.server.name, kind, &item.native),
             exposed: named.exposed.clone(),
             shelf: Arc::clone(shelf),
@@ -276,15 +307,54 @@ fn finish(view: &mut View, frame: &Frame<'_>, books: Option<Arc<Shelved>>) {
     }
 }
 
+/// Whether a tool is listed to be left, and for which.
+fn retiring(
+    kind: Kind,
+    naming: &Naming,
+    named: &Named,
+    (shelf, published): (&Shelf, &Published),
+) -> Option<Retired> {
+    let native = &*published.items[named.item].native;
+    let over = shelf.server.config.overrides.get(native).filter(|_| kind == Kind::Tools)?;
+    let same_list = |other: &&Named| other.list == named.list && !other.former;
+    let by = if named.former {
+        naming.named().iter().filter(same_list).find(|other| other.item == named.item)
+    } else if over.is_retired() {
+        let newer = successor(native, &published.natives());
+        naming.named().iter().filter(same_list).find(|other| Some(other.item) == newer)
+    } else {
+        return None;
+    };
+    let by = by.map(|other| other.exposed.clone());
+    Some(Retired { since: over.deprecated_since.clone(), by, former: named.former })
+}
+
+/// Where the newest version of a tool stands: `send_report_v3` of `send_report` or `send_report_v2`.
+fn successor(native: &str, natives: &[&str]) -> Option<usize> {
+    let version = |name: &str| -> Option<(String, u32)> {
+        let (base, number) = name.rsplit_once("_v")?;
+        Some((base.to_owned(), number.parse().ok()?))
+    };
+    let (base, own) = version(native).unwrap_or_else(|| (native.to_owned(), 1));
+    let all = natives.iter().enumerate().filter_map(|(at, name)| Some((at, version(name)?)));
+    let newer: BTreeMap<u32, usize> =
+        all.filter(|(_, (of, number))| *of == base && *number > own).map(|(at, (_, n))| (n, at)).collect();
+    newer.last_key_value().map(|(_, at)| *at)
+}
+
 /// An item as clients see it.
 pub(super) fn shown(kind: Kind, route: &Route) -> Bytes {
     let item = route.item();
+    let json = match &route.retired {
+        Some(told) => retired(&item.json, told.since.as_deref(), told.by.as_deref()),
+        None => item.json.clone(),
+    };
     if *item.native == *route.exposed {
-        return item.json.clone();
+        return json;
     }
     // The item was parsed when it was received, so the edit cannot fail.
-    with_members(&item.json, &[(kind.id_key(), json_string(&route.exposed))])
-        .map_or_else(|_| item.json.clone(), |parts| parts.to_bytes())
+    with_members(&json, &[(kind.id_key(), json_string(&route.exposed))])
+        .map_or_else(|_| json.clone(), |parts| parts.to_bytes())
 }
 
 fn name(frame: &Frame<'_>, listed: &[(usize, &Arc<Published>)], twins: bool) -> Naming {

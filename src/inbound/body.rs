@@ -16,7 +16,7 @@ pub(super) struct Read {
 
 /// Reads all of it; the error is the status of an answer with an empty body.
 pub(super) async fn read(door: &Door, body: &mut Payload) -> Result<Read, StatusCode> {
-    match tokio::time::timeout(door.bounds.body_timeout, collect(door, body)).await {
+    match tokio::time::timeout(door.bounds().body_timeout, collect(door, body)).await {
         Ok(read) => read,
         Err(_) => {
             door.metrics.limited("body_timeout");
@@ -26,12 +26,12 @@ pub(super) async fn read(door: &Door, body: &mut Payload) -> Result<Read, Status
 }
 
 async fn collect(door: &Door, body: &mut Payload) -> Result<Read, StatusCode> {
-    let mut held = door.budget.hold();
+    let (mut held, max_body) = (door.budget.hold(), door.bounds().max_body);
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
-        if first.len().max(rest.len()) + data.len() > door.bounds.max_body {
+        if first.len().max(rest.len()) + data.len() > max_body {
             door.metrics.limited("max_body");
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }

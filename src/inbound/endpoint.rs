@@ -72,9 +72,9 @@ pub(super) async fn route(door: &Arc<Door>, request: Request, payload: &mut Payl
 
 async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Response {
     let at = Instant::now();
-    let Visit { http, id: request, principal, token } = *request;
+    let Visit { http, id: request, snapshot, principal, token } = *request;
     let (head, ()) = http.into_parts();
-    let snapshot = door.gateway.snapshot();
+    let snapshot = snapshot.unwrap_or_else(|| door.gateway.snapshot());
     // Without a principal nobody looked at this request: its endpoint came a moment later.
     let (Some(endpoint), Some(principal)) = (snapshot.endpoint(head.uri.path()).map(Arc::clone), principal)
     else {
@@ -97,12 +97,16 @@ async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Res
     if legacy::is_batch(&read.bytes) && in_session(&visitor) {
         return Box::pin(legacy::post_batch(door, visitor, read.bytes, accepts, read.held)).await;
     }
-    let limits = Limits { max_depth: door.bounds.max_depth, max_elements: door.bounds.max_elements };
+    let bounds = door.bounds();
+    let limits = Limits { max_depth: bounds.max_depth, max_elements: bounds.max_elements };
     match Envelope::parse(read.bytes, limits) {
         Ok(envelope) => message(door, Arrival { envelope, visitor }, accepts, read.held).await,
         Err(error) => {
             let era = if in_session(&visitor) { Era::Legacy } else { Era::Modern };
             note(door, None, Outcome::BadRequest, era);
+            if let Some(bound) = error.bound {
+                door.metrics.limited(bound.as_str());
+            }
             respond::refuse(&Refusal::from(&error), error.id.as_ref())
         }
     }

@@ -18,11 +18,13 @@ pub(super) struct Refusal {
     pub(super) message: String,
     /// `error.data` as JSON text.
     pub(super) data: Option<String>,
+    /// Seconds after which it may be asked again.
+    pub(super) retry_after: Option<u64>,
 }
 
 impl Refusal {
     fn new(status: StatusCode, code: i32, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), data: None }
+        Self { status, code, message: message.into(), data: None, retry_after: None }
     }
 
     /// 400/-32602: `_meta` or what must be in it is missing (H-25.1).
@@ -63,6 +65,16 @@ impl Refusal {
     }
 }
 
+/// What is said to a request that failed: a finished result where a model has to read it, else an error.
+pub(super) fn last_word(error: &GatewayError, id: &Id) -> Parts {
+    match error {
+        GatewayError::Limited(limited) if let Some(result) = &limited.result => {
+            message::result(id, result.clone())
+        }
+        _ => Refusal::from(error).message(Some(id)),
+    }
+}
+
 impl From<&EnvelopeError> for Refusal {
     fn from(error: &EnvelopeError) -> Self {
         let status = match error.code {
@@ -84,6 +96,10 @@ impl From<&GatewayError> for Refusal {
             GatewayError::Scope(_) => StatusCode::FORBIDDEN,
             _ => StatusCode::OK,
         };
-        Self { data: error.data(), ..Self::new(status, error.code(), error.to_string()) }
+        let retry_after = match error {
+            GatewayError::Limited(limited) => Some(limited.seconds()),
+            _ => None,
+        };
+        Self { data: error.data(), retry_after, ..Self::new(status, error.code(), error.to_string()) }
     }
 }

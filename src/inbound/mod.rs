@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
+use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
@@ -20,9 +20,9 @@ mod modern;
 mod respond;
 mod well_known;
 
-use crate::auth::{Authenticator, Principal};
+use crate::auth::Principal;
 use crate::config::Secret;
-use crate::gateway::{Endpoint, Gateway};
+use crate::gateway::{Endpoint, Gateway, Snapshot};
 use crate::net::Budget;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
@@ -35,12 +35,8 @@ pub use respond::Body;
 pub struct Door {
     /// The core.
     pub gateway: Arc<Gateway>,
-    /// Who is let in; without one everybody is, as `anonymous`.
-    pub auth: ArcSwapOption<Authenticator>,
-    /// Scheme, host and port by which clients know us, without a slash at the end. Never out of a request.
-    pub public: String,
-    /// Which `Host` and `Origin` values are ours.
-    pub guard: Guard,
+    /// What `[gateway]` asks of every request, now.
+    pub terms: ArcSwap<Terms>,
     /// Bytes that may be held.
     pub budget: Budget,
     /// Counts panics.
@@ -49,6 +45,15 @@ pub struct Door {
     pub metrics: Arc<Metrics>,
     /// Sessions of legacy clients.
     pub sessions: Arc<Sessions>,
+}
+
+/// What `[gateway]` asks of every request.
+#[derive(Debug)]
+pub struct Terms {
+    /// Scheme, host and port by which clients know us, without a slash at the end. Never out of a request.
+    pub public: String,
+    /// Which `Host` and `Origin` values are ours.
+    pub guard: Guard,
     /// Bounds of one request.
     pub bounds: Bounds,
 }
@@ -56,7 +61,11 @@ pub struct Door {
 impl Door {
     /// The address of an endpoint as clients know it: the audience of tokens for it.
     fn resource(&self, endpoint: &Endpoint) -> String {
-        format!("{}{}", self.public, endpoint.config.path)
+        format!("{}{}", self.terms.load().public, endpoint.config.path)
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.terms.load().bounds
     }
 }
 
@@ -84,6 +93,8 @@ struct Visit {
     http: http::Request<()>,
     /// What `X-Request-Id` says.
     id: u64,
+    /// The configuration under which it is known who calls: the same for the whole of the request.
+    snapshot: Option<Arc<Snapshot>>,
     /// Who calls, once that is known.
     principal: Option<Arc<Principal>>,
     /// The caller's own token, where it is to be exchanged.
@@ -127,7 +138,7 @@ async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
     let (head, body) = http.into_parts();
     let mut payload = layers::unread::Payload::new(&head, body);
     let http = http::Request::from_parts(head, ());
-    let request = Box::new(Visit { http, id: 0, principal: None, token: None });
+    let request = Box::new(Visit { http, id: 0, snapshot: None, principal: None, token: None });
 
     // Innermost first; a request passes them from the bottom up.
     let lent = &mut payload;

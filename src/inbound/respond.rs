@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::accept::Accepts;
-use super::error::Refusal;
+use super::error::{Refusal, last_word};
 use super::layers::authn;
 use super::legacy::Tail;
 use super::{Door, Response};
@@ -111,7 +111,7 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
         return finished(running_without_notices(running, notices).await, &id, false);
     }
     // Made when it is clear that there will be any: most calls have their result first.
-    let events = |id: Id| Events::new(id, door.bounds.keepalive);
+    let events = |id: Id| Events::new(id, door.bounds().keepalive);
     let first = tokio::select! {
         biased;
         Some(notice) = notices.recv() => framed(notice),
@@ -190,10 +190,12 @@ fn finished(
     id: &Id,
     as_event: bool,
 ) -> Response {
+    let mut retry_after = None;
     let message = match result {
         Ok(result) => message::result(id, result),
         Err(error) => {
             let refusal = Refusal::from(&error);
+            retry_after = refusal.retry_after;
             if refusal.status != StatusCode::OK {
                 let mut response = json(refusal.status, refusal.message(Some(id)));
                 if let GatewayError::Scope(scopes) = &error
@@ -203,10 +205,15 @@ fn finished(
                 }
                 return response;
             }
-            refusal.message(Some(id))
+            last_word(&error, id)
         }
     };
-    if as_event { stream(StatusCode::OK, framed(message).into()) } else { json(StatusCode::OK, message) }
+    let mut response =
+        if as_event { stream(StatusCode::OK, framed(message).into()) } else { json(StatusCode::OK, message) };
+    if let Some(seconds) = retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 /// One message as one event.
@@ -276,7 +283,7 @@ impl Events {
     fn finish(&mut self, result: Result<Parts, GatewayError>) {
         let message = match result {
             Ok(result) => message::result(&self.id, result),
-            Err(error) => Refusal::from(&error).message(Some(&self.id)),
+            Err(error) => last_word(&error, &self.id),
         };
         self.queue(framed(message));
     }

@@ -28,12 +28,12 @@ pub(super) fn is_under(path: &str) -> bool {
 /// The address of an endpoint's metadata; `None` where no authorization server could be named in it.
 pub(super) fn address(door: &Door, auth: &Authenticator, endpoint: &Endpoint) -> Option<String> {
     let any = !auth.config().issuers.is_empty();
-    any.then(|| format!("{}{PLACE}{}", door.public, endpoint.config.path))
+    any.then(|| format!("{}{PLACE}{}", door.terms.load().public, endpoint.config.path))
 }
 
 pub(super) fn serve(door: &Door, request: &Request) -> Response {
     let snapshot = door.gateway.snapshot();
-    let auth = door.auth.load_full().filter(|auth| !auth.config().issuers.is_empty());
+    let auth = snapshot.auth.clone().filter(|auth| !auth.config().issuers.is_empty());
     let found = auth.as_ref().zip(endpoint(&snapshot, request.uri().path()));
     let Some((auth, endpoint)) = found else {
         return empty(StatusCode::NOT_FOUND);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug, Clone)]
 pub struct Budget {
     used: Arc<AtomicUsize>,
-    limit: usize,
+    limit: Arc<AtomicUsize>,
 }
 
 /// Bytes taken from the allowance; given back when dropped.
@@ -20,7 +20,7 @@ pub struct Held {
 impl Budget {
     /// An allowance of `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Self { used: Arc::default(), limit }
+        Self { used: Arc::default(), limit: Arc::new(AtomicUsize::new(limit)) }
     }
 
     /// Starts a holder with nothing in it.
@@ -30,7 +30,13 @@ impl Budget {
 
     /// Whether more than seven eighths are held.
     pub fn is_nearly_full(&self) -> bool {
-        self.used() > self.limit - self.limit / 8
+        let limit = self.limit.load(Ordering::Relaxed);
+        self.used() > limit - limit / 8
+    }
+
+    /// Another allowance from now on; what is held stays held.
+    pub fn resize(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Bytes held now.
@@ -43,7 +49,7 @@ impl Held {
     /// Takes `bytes` more; false, and nothing taken, when the process holds too much already.
     pub fn grow(&mut self, bytes: usize) -> bool {
         let before = self.budget.used.fetch_add(bytes, Ordering::Relaxed);
-        if before.saturating_add(bytes) > self.budget.limit {
+        if before.saturating_add(bytes) > self.budget.limit.load(Ordering::Relaxed) {
             self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
             return false;
         }

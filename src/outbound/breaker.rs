@@ -1,6 +1,6 @@
 //! When to stop sending to one address or process that fails, and when to go on. Knows no clock: who uses it waits.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus::IntGauge;
@@ -21,14 +21,32 @@ pub enum State {
 #[derive(Debug)]
 pub struct Board {
     gauge: IntGauge,
+    replaced: Arc<AtomicBool>,
     /// How many are in each state. A std mutex: held for three additions, when a state changes.
     counts: Mutex<[usize; 3]>,
 }
 
+impl State {
+    /// As operators read it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::HalfOpen => "half-open",
+            Self::Open => "open",
+        }
+    }
+}
+
 impl Board {
-    /// A board without breakers.
-    pub fn new(gauge: IntGauge) -> Self {
-        Self { gauge, counts: Mutex::default() }
+    /// A board without breakers. Nothing is shown any more once it is `replaced`.
+    pub fn new(gauge: IntGauge, replaced: Arc<AtomicBool>) -> Self {
+        Self { gauge, replaced, counts: Mutex::default() }
+    }
+
+    /// How the best of them stands.
+    pub fn best(&self) -> State {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        best(&counts)
     }
 
     fn change(&self, from: Option<State>, to: Option<State>) {
@@ -39,14 +57,20 @@ impl Board {
         if let Some(to) = to {
             counts[to as usize] += 1;
         }
-        let best = counts.iter().position(|count| *count > 0).unwrap_or_default();
-        self.gauge.set(i64::try_from(best).unwrap_or_default());
+        if !self.replaced.load(Ordering::Relaxed) {
+            self.gauge.set(best(&counts) as i64);
+        }
     }
 
     /// Breakers through which calls go.
     fn closed(&self) -> usize {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)[State::Closed as usize]
     }
+}
+
+fn best(counts: &[usize; 3]) -> State {
+    let all = [State::Closed, State::HalfOpen, State::Open];
+    all.into_iter().find(|state| counts[*state as usize] > 0).unwrap_or(State::Closed)
 }
 
 /// The breaker of one address or process.

@@ -145,6 +145,7 @@ impl Server {
         (failure, sent): (Failure, bool),
         tried: &mut Tried,
     ) -> Result<Try, OutboundError> {
+        self.last_failure.note(&failure);
         let error = self.error(failure, sent);
         if !is_fault(&error.failure) {
             guard.disarm();

@@ -40,8 +40,8 @@ pub enum Failure {
     #[error("the answer exceeds {0} bytes")]
     TooLarge(usize),
     /// A message on a shared connection exceeds `max_result`; the process was stopped, the stream closed.
-    #[error("a message was too long, and the connection was given up")]
-    Overflow,
+    #[error("a message exceeds {0} bytes, and the connection was given up")]
+    Overflow(usize),
     /// The process holds too many bytes (`max_buffered`).
     #[error("too much data is being buffered")]
     Buffered,

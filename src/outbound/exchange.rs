@@ -201,6 +201,7 @@ impl Exchange {
 
     fn fail(&mut self, failure: Failure) -> OutboundError {
         let server = &self.guard.server;
+        server.last_failure.note(&failure);
         let error = server.error(failure, true);
         if is_fault(&error.failure) {
             server.fault(&self.guard);

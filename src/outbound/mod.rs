@@ -1,4 +1,4 @@
-//! Links to MCP servers: name → handle. Starting is the first reload: both are [`Servers::reconcile`].
+//! Links to MCP servers: name → handle. Starting is the first reload: both are [`Servers::plan`], then [`Servers::adopt`].
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -30,9 +30,11 @@ pub mod probe;
 pub mod replica;
 pub mod request;
 mod resume;
+mod retire;
 mod retries;
 pub mod running;
 pub mod server;
+pub mod standing;
 pub mod wire;
 
 pub use context::{Asks, Context};
@@ -42,6 +44,7 @@ pub use exchange::{Asked, Exchange, Message};
 pub use listen::{Agreed, Filter, Listen, NoListen, Notice};
 pub use request::{Hop, Request, Retry};
 pub use server::{Peer, Server};
+pub use standing::Standing;
 
 use crate::config::{Config, Server as ServerConfig, Target};
 use crate::net::budget::Budget;
@@ -52,6 +55,7 @@ use crate::telemetry::Metrics;
 use link::http::{Clients, HttpLink};
 use link::stdio::StdioOptions;
 use places::Origin;
+use retire::Retiring;
 use server::Shared;
 
 /// Streams of one server at once: as many as it can have contexts, and then some.
@@ -62,7 +66,9 @@ const OWN_LISTS: usize = 4096;
 /// Every configured server, in file order.
 #[derive(Debug)]
 pub struct Servers {
-    list: ArcSwap<Vec<Arc<Server>>>,
+    list: Arc<ArcSwap<Vec<Arc<Server>>>>,
+    /// Those that left the configuration, until the last call of theirs has ended.
+    retiring: Retiring,
     shared: Shared,
     budget: Budget,
 }
@@ -75,34 +81,29 @@ impl Servers {
         let client_info = format!("{{\"name\":{name},\"version\":{version}}}");
         let shared =
             Shared { ids: Arc::new(AtomicU64::new(1)), tasks, metrics, client_info: client_info.into() };
-        Self { list: ArcSwap::default(), shared, budget }
+        Self { list: Arc::default(), retiring: Retiring::default(), shared, budget }
     }
 
-    /// Makes the servers those of `config`: unchanged ones keep their connections, processes and sessions,
-    /// others are stopped in the background. An error names the server whose link cannot be built.
-    pub fn reconcile(&self, config: &Config) -> Result<Vec<Arc<Server>>, OutboundError> {
-        let old = self.list.load_full();
-        let mut list = Vec::with_capacity(config.servers.len());
-        for wanted in &config.servers {
-            let kept = old.iter().find(|server| server.config == *wanted);
-            list.push(match kept {
-                Some(server) => Arc::clone(server),
-                None => {
-                    let server = Arc::new(self.build(wanted, config)?);
-                    server.keep_asking();
-                    server
-                }
-            });
-        }
-        self.list.store(Arc::new(list.clone()));
-        for server in old.iter().filter(|server| !list.iter().any(|kept| Arc::ptr_eq(kept, server))) {
-            let server = Arc::clone(server);
-            if !list.iter().any(|kept| kept.name == server.name) {
-                self.shared.metrics.forget(&server.name);
-            }
-            self.shared.tasks.spawn("stop server", async move { server.stop().await });
-        }
-        Ok(list)
+    /// The servers of `config`: unchanged ones with their connections, processes and sessions, others made anew. None
+    /// is contacted, and nothing changes before [`Servers::adopt`]. An error names the server whose link cannot be built.
+    pub fn plan(&self, config: &Config) -> Result<Vec<Arc<Server>>, OutboundError> {
+        let old = self.list.load();
+        let kept = |wanted: &ServerConfig| old.iter().find(|server| server.is_of(wanted)).map(Arc::clone);
+        let made = |wanted: &ServerConfig| match kept(wanted) {
+            Some(server) => Ok(server),
+            None => self.build(wanted, config).map(Arc::new),
+        };
+        config.servers.iter().map(made).collect()
+    }
+
+    /// Makes these the servers; gives back those that are none any more, which are to be retired.
+    pub fn adopt(&self, list: Vec<Arc<Server>>) -> Vec<Arc<Server>> {
+        let old = self.list.swap(Arc::new(list));
+        let now = self.list.load();
+        let new = now.iter().filter(|server| !old.iter().any(|known| Arc::ptr_eq(known, server)));
+        new.for_each(|server| server.keep_asking());
+        let gone = old.iter().filter(|server| !now.iter().any(|kept| Arc::ptr_eq(kept, server)));
+        gone.map(Arc::clone).collect()
     }
 
     /// The spawner of what runs for calls beyond their requests.
@@ -118,12 +119,14 @@ impl Servers {
     /// A client's session ended: what servers keep for it ends as well (G-24).
     pub fn end_session(&self, session: &str) {
         self.list.load().iter().for_each(|server| server.end_session(session));
+        self.retiring.all().iter().for_each(|server| server.end_session(session));
     }
 
     /// Ends every session and process.
     pub async fn stop(&self) {
-        let servers = self.list.swap(Arc::default());
-        futures_util::future::join_all(servers.iter().map(|server| server.stop())).await;
+        let (servers, retiring) = (self.list.swap(Arc::default()), self.retiring.all());
+        let all = servers.iter().chain(&retiring);
+        futures_util::future::join_all(all.map(|server| server.stop())).await;
     }
 
     fn build(&self, server: &ServerConfig, config: &Config) -> Result<Server, OutboundError> {
@@ -141,7 +144,7 @@ impl Servers {
             Target::Stdio(command) => {
                 let options = StdioOptions {
                     state_dir: config.gateway.state_dir.clone(),
-                    ..StdioOptions::new(server.name.clone(), server.max_result)
+                    ..StdioOptions::new(server.name.clone(), server.most_read())
                 };
                 Origin::Stdio(Box::new(command.clone()), options)
             }
@@ -182,6 +185,6 @@ impl Servers {
             calls: client(options)?,
         };
         let (credential, budget) = (Arc::clone(credential), self.budget.clone());
-        HttpLink::new(clients, url, credential, budget, server.max_result).map(Arc::new)
+        HttpLink::new(clients, url, credential, budget, server.most_read()).map(Arc::new)
     }
 }

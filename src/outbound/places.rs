@@ -285,6 +285,7 @@ impl Server {
                 }
             }
             Err(error) => {
+                self.last_failure.note(&error.failure);
                 // What is refused to one caller says nothing of the server, nor what is refused to the gateway where
                 // each caller is himself.
                 let own = key.is_service() && !self.config.credentials.is_per_user();

@@ -18,12 +18,31 @@ pub struct Ward {
     up: IntGauge,
     /// Replicas whose last contact succeeded.
     reached: Arc<AtomicUsize>,
+    /// Another server of the same name is in its place, and shows at the gauges.
+    replaced: Arc<AtomicBool>,
 }
 
 impl Ward {
     /// For a server with these rules and gauges.
     pub fn new(rules: config::Breaker, state: IntGauge, up: IntGauge) -> Self {
-        Self { rules, board: Arc::new(Board::new(state)), up, reached: Arc::default() }
+        let replaced = Arc::<AtomicBool>::default();
+        let board = Arc::new(Board::new(state, Arc::clone(&replaced)));
+        Self { rules, board, up, reached: Arc::default(), replaced }
+    }
+
+    /// Shows nothing any more.
+    pub fn retire(&self) {
+        self.replaced.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one of them answered last.
+    pub fn is_up(&self) -> bool {
+        self.reached.load(Ordering::Relaxed) > 0
+    }
+
+    /// How the best of their breakers stands, in words; `None`: there are none.
+    pub fn breaker(&self) -> Option<&'static str> {
+        (self.rules.failures > 0).then(|| self.board.best().as_str())
     }
 }
 
@@ -57,7 +76,7 @@ impl Replica {
             false => self.ward.reached.fetch_sub(1, Ordering::Relaxed) - 1,
         };
         // Up as long as one of them is.
-        if before == 0 {
+        if before == 0 && !self.ward.replaced.load(Ordering::Relaxed) {
             self.ward.up.set(i64::from(reached));
         }
     }

@@ -20,8 +20,10 @@ use super::replica::{Replica, Ward};
 use super::request::Request;
 use super::retries::Allowance;
 use super::running::Running;
+use super::standing::LastFailure;
 use super::{legacy, modern};
 use crate::config;
+use crate::config::files::print_of;
 use crate::protocol::edit::Parts;
 use crate::protocol::version::Era;
 use crate::tasks::Tasks;
@@ -73,11 +75,15 @@ pub struct Server {
     pub(super) places: Places,
     ids: Arc<AtomicU64>,
     permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    pub(super) waiting: AtomicUsize,
     pub(super) allowance: Allowance,
-    inflight: IntGauge,
+    pub(super) ward: Ward,
+    pub(super) inflight: IntGauge,
     pub(super) restarts: IntCounter,
     no_discover: AtomicBool,
+    /// What the files of its link held when it was made.
+    materials: Vec<Option<[u8; 32]>>,
+    pub(super) last_failure: LastFailure,
 }
 
 /// What every server shares with the others.
@@ -101,19 +107,32 @@ impl Server {
         let ward = Ward::new(config.breaker, state, up);
         Self {
             name: config.name.as_str().into(),
-            places: Places::new(&config, (origin, ward), tasks),
+            places: Places::new(&config, (origin, ward.clone()), tasks),
+            ward,
             allowance: Allowance::default(),
             client_info: Arc::clone(&shared.client_info),
             tasks: tasks.clone(),
             metrics: Arc::clone(metrics),
             ids: Arc::clone(&shared.ids),
-            permits: Arc::new(Semaphore::new(config.permits().min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(permits(&config))),
             waiting: AtomicUsize::new(0),
             inflight: metrics.inflight(&config.name),
             restarts: metrics.child_restarts(&config.name),
             no_discover: AtomicBool::new(false),
+            materials: materials(&config),
+            last_failure: LastFailure::default(),
             config,
         }
+    }
+
+    /// Whether it is what this asks for, down to the files that its link is made of.
+    pub(super) fn is_of(&self, wanted: &config::Server) -> bool {
+        self.config == *wanted && self.materials == materials(wanted)
+    }
+
+    /// Whether no call runs here or waits to.
+    pub(super) fn is_free(&self) -> bool {
+        self.permits.available_permits() == permits(&self.config) && self.waiting.load(Ordering::Relaxed) == 0
     }
 
     pub(super) fn next_id(&self) -> u64 {
@@ -126,7 +145,9 @@ impl Server {
 
     /// No answer within the limit that came first: that of silence, or `max_timeout`.
     pub(super) fn timed_out(&self, silence: Duration, at_most: bool) -> OutboundError {
-        self.error(Failure::Timeout(if at_most { self.config.max_timeout } else { silence }), true)
+        let failure = Failure::Timeout(if at_most { self.config.max_timeout } else { silence });
+        self.last_failure.note(&failure);
+        self.error(failure, true)
     }
 
     /// Whether the next contact begins with the handshake (G-64).
@@ -215,4 +236,12 @@ impl Server {
             let _ = deliver(&place, &peer, message, limit).await;
         });
     }
+}
+
+fn permits(config: &config::Server) -> usize {
+    config.permits().min(Semaphore::MAX_PERMITS)
+}
+
+fn materials(config: &config::Server) -> Vec<Option<[u8; 32]>> {
+    config.materials().into_iter().map(print_of).collect()
 }

@@ -64,11 +64,32 @@ pub struct EnvelopeError {
     pub message: &'static str,
     /// The id, where it could be read (M-05).
     pub id: Option<Id>,
+    /// The bound that refused it, if one did.
+    pub bound: Option<Bound>,
+}
+
+/// A bound on what is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// [`Limits::max_depth`]
+    Depth,
+    /// [`Limits::max_elements`]
+    Elements,
+}
+
+impl Bound {
+    /// The key of `[gateway]`, which is also the `limit` label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Depth => "max_depth",
+            Self::Elements => "max_input_elements",
+        }
+    }
 }
 
 impl EnvelopeError {
     const fn new(code: i32, message: &'static str) -> Self {
-        Self { code, message, id: None }
+        Self { code, message, id: None, bound: None }
     }
 }
 
@@ -96,13 +117,20 @@ impl Envelope {
         let body = ByteString::try_from(body)
             .map_err(|_| EnvelopeError::new(code::PARSE_ERROR, "the body is not UTF-8"))?;
         let text = &*body;
-        let oversized = check_limits(text, limits)?;
         let whole = Span::new(0, text.len());
+        match exceeded(text.as_bytes(), limits) {
+            None => {}
+            Some(Bound::Depth) => {
+                let error = EnvelopeError::new(code::PARSE_ERROR, "the body is nested too deeply");
+                return Err(EnvelopeError { bound: Some(Bound::Depth), ..error });
+            }
+            Some(Bound::Elements) => return Err(oversized(&body)),
+        }
         let read = Object::read(text, whole, ["params", "_meta"]).map_err(|e| top_error(e, text))?;
         let (top, bad_key) = (read.object, read.bad_key);
         let id_span = top.get(text, "id").map_err(|e| in_message(e, None))?;
         let id = id_span.and_then(|span| Id::parse(span.of(text), body.as_bytes()));
-        let fail = |code, message| EnvelopeError { code, message, id: id.clone() };
+        let fail = |code, message| EnvelopeError { code, message, id: id.clone(), bound: None };
         let invalid = |message| fail(code::INVALID_REQUEST, message);
         let get = |key| top.get(text, key).map_err(|e| in_message(e, id.clone()));
 
@@ -127,9 +155,6 @@ impl Envelope {
         };
         if method.is_some_and(|span| string(span.of(text)).is_none()) {
             return Err(invalid("method must be a string"));
-        }
-        if oversized {
-            return Err(fail(code::INVALID_PARAMS, "the message has too many elements"));
         }
         let params_span = get("params")?;
         let params = Self::params(text, params_span, read.inner);
@@ -164,6 +189,11 @@ impl Envelope {
     /// The body it was read from.
     pub fn body(&self) -> &Bytes {
         self.body.as_bytes()
+    }
+
+    /// A part of the body, without a copy. `part` is a slice of [`Envelope::text`].
+    pub fn slice(&self, part: &str) -> ByteString {
+        self.body.slice_ref(part)
     }
 
     /// The body as text.
@@ -206,46 +236,44 @@ const fn in_message(error: ObjectError, id: Option<Id>) -> EnvelopeError {
         ObjectError::Duplicate => "a key of the message occurs twice",
         _ => "a key of the message is not Unicode text",
     };
-    EnvelopeError { code: code::INVALID_REQUEST, message, id }
+    EnvelopeError { code: code::INVALID_REQUEST, message, id, bound: None }
 }
 
-/// Depth (an error) and element count (`true` when over): one pass, no recursion, before any parser runs.
-fn check_limits(text: &str, limits: Limits) -> Result<bool, EnvelopeError> {
-    let counted = measure(text.as_bytes());
-    if counted.depth > limits.max_depth {
-        return Err(EnvelopeError::new(code::PARSE_ERROR, "the body is nested too deeply"));
-    }
-    Ok(counted.elements > limits.max_elements)
+/// The refusal of a message with too many elements: nothing of it is kept, so that reading it costs no more than its
+/// bytes, but for its id.
+fn oversized(body: &ByteString) -> EnvelopeError {
+    let id = match Object::id(body) {
+        Ok(id) => id.and_then(|span| Id::parse(span.of(body), body.as_bytes())),
+        Err(error) => return top_error(error, body),
+    };
+    let message = "the message has too many elements";
+    EnvelopeError { code: code::INVALID_PARAMS, message, id, bound: Some(Bound::Elements) }
 }
 
-/// Depth and number of elements of JSON text (of anything else: some number, safely).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Measure {
-    /// Deepest level of nesting.
-    pub depth: usize,
-    /// Array elements and object members in all.
-    pub elements: usize,
-}
-
-/// Measures JSON text without parsing it.
-pub fn measure(bytes: &[u8]) -> Measure {
-    let mut found = Measure::default();
-    let (mut depth, mut at) = (0usize, 0usize);
+/// The first bound that JSON text exceeds (of anything else: some answer, safely): one pass, no recursion, before any
+/// parser runs, ended where it is clear.
+pub fn exceeded(bytes: &[u8], limits: Limits) -> Option<Bound> {
+    let (mut depth, mut elements, mut at) = (0usize, 0usize, 0usize);
     while let Some(&byte) = bytes.get(at) {
         match byte {
             b'"' => at = end_of_string(bytes, at + 1),
             b'{' | b'[' => {
                 depth += 1;
-                found.depth = found.depth.max(depth);
-                found.elements += usize::from(!is_empty_container(&bytes[at + 1..]));
+                if depth > limits.max_depth {
+                    return Some(Bound::Depth);
+                }
+                elements += usize::from(!is_empty_container(&bytes[at + 1..]));
             }
             b'}' | b']' => depth = depth.saturating_sub(1),
-            b',' => found.elements += 1,
+            b',' => elements += 1,
             _ => {}
+        }
+        if elements > limits.max_elements {
+            return Some(Bound::Elements);
         }
         at += 1;
     }
-    found
+    None
 }
 
 fn is_empty_container(rest: &[u8]) -> bool {

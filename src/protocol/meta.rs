@@ -22,6 +22,8 @@ pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 /// The MCP Apps extension.
 pub const UI: &str = "io.modelcontextprotocol/ui";
+/// `_meta` key of when to ask again, in milliseconds: of the gateway's own (design §6).
+pub const RETRY_AFTER: &str = "dev.gatehouse/retryAfterMs";
 /// `_meta` key under which progress is asked for (M-50).
 pub const PROGRESS_TOKEN: &str = "progressToken";
 

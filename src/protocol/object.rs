@@ -102,6 +102,13 @@ impl Object {
         Ok(Read { object, bad_key: reader.bad_key, inner: reader.inner })
     }
 
+    /// The value of `id` in an object that is the whole of `text`, as [`Object::get`] finds it; nothing else is kept.
+    pub(super) fn id(text: &str) -> Result<Option<Span>, ObjectError> {
+        let mut reader = Reader { only: Some("id"), ..Reader::new(text, ["", ""]) };
+        let object = reader.object(Span::new(0, text.len()))?;
+        if reader.bad_key { Err(ObjectError::BadKey) } else { object.get(text, "id") }
+    }
+
     /// The value of `key`; an error when it occurs more than once, however it is spelled.
     pub fn get(&self, text: &str, key: &str) -> Result<Option<Span>, ObjectError> {
         let mut found = None;
@@ -189,11 +196,13 @@ struct Reader<'t> {
     level: usize,
     /// A key is no Unicode text.
     bad_key: bool,
+    /// The one key whose members are kept; `None`: all.
+    only: Option<&'t str>,
 }
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str, keys: [&'t str; 2]) -> Self {
-        Self { text, keys, inner: [None, None], level: 0, bad_key: false }
+        Self { text, keys, inner: [None, None], level: 0, bad_key: false, only: None }
     }
 
     fn object(&mut self, span: Span) -> Result<Object, ObjectError> {
@@ -225,7 +234,9 @@ impl<'t> Reader<'t> {
             let mut member = Member { key, value: Span::new(value, value), unescaped };
             at = self.value(bytes, value, &member)?;
             member.value.end = at as u32;
-            members.push(member);
+            if self.only.is_none_or(|only| member.name(self.text) == only) {
+                members.push(member);
+            }
             at = scan::space(bytes, at);
             match bytes.get(at)? {
                 b',' => at = scan::space(bytes, at + 1),

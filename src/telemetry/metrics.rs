@@ -1,5 +1,4 @@
-//! Every metric, declared once, with typed functions to record it (design §8). Labels are bounded: nothing a
-//! client invents becomes one.
+//! Typed functions to record every metric (design §8). Labels are bounded: nothing a client invents becomes one.
 
 use std::time::Duration;
 
@@ -9,202 +8,56 @@ use prometheus::{
 };
 
 use super::clients::ClientCalls;
-use super::declare::{counter, gauge, histogram, register};
 use super::outcome::Outcome;
+use super::recent::Recent;
+use super::reloads::Reloads;
+use super::usage::Usage;
 use crate::protocol::version::Era;
+
+pub mod reading;
 
 /// The process's metrics; one instance, handed down.
 #[derive(Debug)]
 pub struct Metrics {
-    registry: Registry,
-    requests: IntCounterVec,
-    tool_calls: IntCounterVec,
-    tool_seconds: HistogramVec,
-    result_bytes: HistogramVec,
-    overhead: HistogramVec,
-    inflight: IntGaugeVec,
-    server_up: IntGaugeVec,
-    breaker_state: IntGaugeVec,
-    missing: IntGaugeVec,
-    items: IntGaugeVec,
-    age: IntGaugeVec,
-    cache: IntCounterVec,
-    auth_rejections: IntCounterVec,
-    client_calls: ClientCalls,
-    header_rejections: IntCounterVec,
-    list_changed: IntCounterVec,
-    playbooks: IntGaugeVec,
-    listen_streams: IntGauge,
-    parked_calls: IntGauge,
-    sessions: IntGauge,
-    limited: IntCounterVec,
-    child_restarts: IntCounterVec,
-    audit_dropped: IntCounter,
-    server_noise: IntCounterVec,
-    clashes: IntGaugeVec,
-    contract_changes: IntCounterVec,
-    panics: IntCounter,
-    tasks: IntGauge,
-    connections: IntGauge,
-    buffered: IntGauge,
+    pub(super) registry: Registry,
+    pub(super) requests: IntCounterVec,
+    pub(super) tool_calls: IntCounterVec,
+    pub(super) tool_seconds: HistogramVec,
+    pub(super) result_bytes: HistogramVec,
+    pub(super) overhead: HistogramVec,
+    pub(super) inflight: IntGaugeVec,
+    pub(super) server_up: IntGaugeVec,
+    pub(super) missing: IntGaugeVec,
+    pub(super) items: IntGaugeVec,
+    pub(super) age: IntGaugeVec,
+    pub(super) cache: IntCounterVec,
+    pub(super) auth_rejections: IntCounterVec,
+    pub(super) client_calls: ClientCalls,
+    pub(super) header_rejections: IntCounterVec,
+    pub(super) list_changed: IntCounterVec,
+    pub(super) playbooks: IntGaugeVec,
+    pub(super) listen_streams: IntGauge,
+    pub(super) parked_calls: IntGauge,
+    pub(super) sessions: IntGauge,
+    pub(super) limited: IntCounterVec,
+    pub(super) child_restarts: IntCounterVec,
+    pub(super) audit_dropped: IntCounter,
+    pub(super) server_noise: IntCounterVec,
+    pub(super) clashes: IntGaugeVec,
+    pub(super) contract_changes: IntCounterVec,
+    pub(super) breaker: IntGaugeVec,
+    pub(super) reloads: Reloads,
+    pub(super) usage: Usage,
+    pub(super) spans_dropped: IntCounter,
+    pub(super) panics: IntCounter,
+    pub(super) tasks: IntGauge,
+    pub(super) connections: IntGauge,
+    pub(super) buffered: IntGauge,
+    /// What happened lately, for the status page.
+    pub recent: Recent,
 }
 
-/// 1 ms to 300 s.
-const CALL_SECONDS: [f64; 16] =
-    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 300.0];
-/// 256 B to 64 MiB, by four.
-const RESULT_BYTES: [f64; 10] =
-    [256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0, 67108864.0];
-/// 10 µs to 1 s.
-const OVERHEAD_SECONDS: [f64; 11] = [1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 5e-3, 2.5e-2, 0.1, 1.0];
-
 impl Metrics {
-    /// Declares and registers everything.
-    #[expect(clippy::too_many_lines, reason = "a table: one entry a metric")]
-    pub fn new() -> Result<Self, prometheus::Error> {
-        let r = Registry::new();
-        let metrics = Self {
-            requests: counter(
-                &r,
-                "gatehouse_requests_total",
-                "MCP requests by method, server, outcome and the client's era",
-                &["method", "server", "outcome", "era"],
-            )?,
-            tool_calls: counter(
-                &r,
-                "gatehouse_tool_calls_total",
-                "Tool calls by server, exposed tool name and outcome",
-                &["server", "tool", "outcome"],
-            )?,
-            tool_seconds: histogram(
-                &r,
-                "gatehouse_tool_call_duration_seconds",
-                "Time from a tool call's arrival to its end",
-                &["server", "tool"],
-                &CALL_SECONDS,
-            )?,
-            result_bytes: histogram(
-                &r,
-                "gatehouse_result_bytes",
-                "Size of tool results",
-                &["server", "tool"],
-                &RESULT_BYTES,
-            )?,
-            overhead: histogram(
-                &r,
-                "gatehouse_overhead_seconds",
-                "The gateway's own time per request, waiting for servers excluded",
-                &["method"],
-                &OVERHEAD_SECONDS,
-            )?,
-            inflight: gauge(&r, "gatehouse_inflight", "Requests being served by a server", &["server"])?,
-            server_up: gauge(&r, "gatehouse_server_up", "1 when the last contact succeeded", &["server"])?,
-            breaker_state: gauge(
-                &r,
-                "gatehouse_breaker_state",
-                "0 when calls are sent to a server, 1 while it is tried again, 2 while none is sent",
-                &["server"],
-            )?,
-            missing: gauge(
-                &r,
-                "gatehouse_catalogue_missing",
-                "1 when nothing is known of what a server offers",
-                &["server"],
-            )?,
-            items: gauge(
-                &r,
-                "gatehouse_catalogue_items",
-                "Items a server offers, after allow and deny",
-                &["server", "kind"],
-            )?,
-            age: gauge(
-                &r,
-                "gatehouse_catalogue_age_seconds",
-                "Age of what is known of a server",
-                &["server", "kind"],
-            )?,
-            cache: counter(
-                &r,
-                "gatehouse_cache_requests_total",
-                "Catalogue look-ups by result",
-                &["kind", "result"],
-            )?,
-            auth_rejections: counter(
-                &r,
-                "gatehouse_auth_rejections_total",
-                "Requests refused for their credential",
-                &["reason"],
-            )?,
-            client_calls: ClientCalls::new(counter(
-                &r,
-                "gatehouse_client_calls_total",
-                "Requests by OAuth client or key, and outcome",
-                &["client", "outcome"],
-            )?),
-            list_changed: counter(
-                &r,
-                "gatehouse_list_changed_total",
-                "Notices of changed lists, from servers (in) and to clients (out)",
-                &["server", "kind", "direction"],
-            )?,
-            playbooks: gauge(&r, "gatehouse_playbooks", "Playbooks by state", &["state"])?,
-            listen_streams: register(
-                &r,
-                IntGauge::new("gatehouse_listen_streams", "Streams of changes that clients hold open")?,
-            )?,
-            parked_calls: register(
-                &r,
-                IntGauge::new(
-                    "gatehouse_parked_calls",
-                    "Calls whose servers wait for answers of their clients",
-                )?,
-            )?,
-            sessions: register(&r, IntGauge::new("gatehouse_sessions", "Sessions of legacy clients")?)?,
-            header_rejections: counter(
-                &r,
-                "gatehouse_header_rejections_total",
-                "Requests whose MCP headers disagree with the body",
-                &["header"],
-            )?,
-            limited: counter(&r, "gatehouse_limited_total", "Refusals by a bound", &["limit"])?,
-            audit_dropped: register(
-                &r,
-                IntCounter::new("gatehouse_audit_dropped_total", "Audit lines that could not be written")?,
-            )?,
-            child_restarts: counter(
-                &r,
-                "gatehouse_child_restarts_total",
-                "Restarts of a stdio server's process",
-                &["server"],
-            )?,
-            server_noise: counter(
-                &r,
-                "gatehouse_server_violations_total",
-                "Messages of a server that break the protocol and were dropped",
-                &["server", "kind"],
-            )?,
-            clashes: gauge(&r, "gatehouse_name_clashes", "Items renamed or dropped by a clash", &["server"])?,
-            contract_changes: counter(
-                &r,
-                "gatehouse_contract_changes_total",
-                "Definitions of a server that differ from the approved ones, by what that means",
-                &["server", "class"],
-            )?,
-            panics: register(
-                &r,
-                IntCounter::new("gatehouse_panics_total", "Panics caught in calls and tasks")?,
-            )?,
-            tasks: register(&r, IntGauge::new("gatehouse_tasks", "Background tasks running")?)?,
-            connections: register(&r, IntGauge::new("gatehouse_connections", "Client connections open")?)?,
-            buffered: register(&r, IntGauge::new("gatehouse_buffered_bytes", "Bytes of bodies held")?)?,
-            registry: r,
-        };
-        let info = gauge(&metrics.registry, "gatehouse_build_info", "Version of this build", &["version"])?;
-        info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        metrics.registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-        Ok(metrics)
-    }
-
     /// The Prometheus text exposition, version 0.0.4.
     pub fn render(&self) -> String {
         let mut out = Vec::new();
@@ -241,11 +94,6 @@ impl Metrics {
     /// The up gauge of one server.
     pub fn server_up(&self, server: &str) -> IntGauge {
         self.server_up.with_label_values(&[server])
-    }
-
-    /// The breaker's gauge of one server: 0 closed, 1 half-open, 2 open.
-    pub fn breaker_state(&self, server: &str) -> IntGauge {
-        self.breaker_state.with_label_values(&[server])
     }
 
     /// Whether nothing is known of a server.
@@ -334,9 +182,24 @@ impl Metrics {
         counter.inc_by(total.saturating_sub(counter.get()));
     }
 
+    /// Readings of the configuration.
+    pub const fn reloads(&self) -> &Reloads {
+        &self.reloads
+    }
+
     /// A definition that differs from the approved one.
     pub fn contract_change(&self, server: &str, class: &str) {
         self.contract_changes.with_label_values(&[server, class]).inc();
+    }
+
+    /// The breaker gauge of one server: 0 closed, 1 half-open, 2 open.
+    pub fn breaker_state(&self, server: &str) -> IntGauge {
+        self.breaker.with_label_values(&[server])
+    }
+
+    /// Spans that could not be exported.
+    pub const fn spans_dropped(&self) -> &IntCounter {
+        &self.spans_dropped
     }
 
     /// Items of a server that were renamed or dropped.
@@ -346,7 +209,7 @@ impl Metrics {
 
     /// A server left the configuration: its gauges go, its counters stay.
     pub fn forget(&self, server: &str) {
-        for gauge in [&self.inflight, &self.server_up, &self.breaker_state, &self.missing, &self.clashes] {
+        for gauge in [&self.inflight, &self.server_up, &self.missing, &self.clashes, &self.breaker] {
             let _ = gauge.remove_label_values(&[server]);
         }
         for kind in crate::protocol::method::Kind::ALL {

@@ -6,7 +6,12 @@ mod declare;
 pub mod logs;
 pub mod metrics;
 pub mod outcome;
+mod plain;
+pub mod recent;
+pub mod reloads;
 pub mod trace;
+pub mod usage;
 
 pub use metrics::Metrics;
 pub use outcome::Outcome;
+pub use plain::plain;

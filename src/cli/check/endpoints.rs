@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::live::Contact;
 use super::report::{DroppedPart, EndpointPart, Finding, NamePart, Severity};
 use crate::catalogue::Published;
-use crate::config::{Config, Discovery, Endpoint, Server};
-use crate::gateway::books::folders;
+use crate::config::{Config, Discovery, Endpoint, Globs, Server};
+use crate::gateway::books::{PREFIX, folders};
 use crate::gateway::names::{List, NameRules, Naming, Reason, on_endpoint};
 use crate::playbooks::{FaultKind, Library};
 use crate::protocol::method::Kind;
@@ -57,8 +57,10 @@ pub(super) fn asked(config: &Config, endpoint: &Endpoint, contacts: &[Contact]) 
         twice(&part.prompts, "prompts", findings);
     }
     findings.extend(too_long(&part.tools, &part.prompts, config.gateway.max_name_length));
-    if endpoint.discovery == Discovery::List && part.tools.len() > MANY_TOOLS {
-        let message = format!("{} tools are visible: models choose worse among many", part.tools.len());
+    findings.extend(unpinned(endpoint, &part.tools).filter(|_| part.missing.is_empty()));
+    let visible = tools.naming.named().iter().filter(|named| !named.former).count();
+    if endpoint.discovery == Discovery::List && visible > MANY_TOOLS {
+        let message = format!("{visible} tools are visible: models choose worse among many");
         let hint = Finding::new(Severity::Hint, "many_tools", message);
         findings.push(
             hint.help(
@@ -67,6 +69,18 @@ pub(super) fn asked(config: &Config, endpoint: &Endpoint, contacts: &[Contact]) 
         );
     }
     part
+}
+
+/// `pinned` that names nothing, where all names are known. Playbooks can be pinned, too.
+fn unpinned(endpoint: &Endpoint, tools: &[NamePart]) -> impl Iterator<Item = Finding> {
+    let matches = |pattern: &String| {
+        let glob = Globs::new(vec![pattern.clone()]);
+        pattern.starts_with(PREFIX)
+            || glob.is_ok_and(|glob| tools.iter().any(|tool| glob.is_match(&tool.name)))
+    };
+    let patterns = endpoint.pinned.patterns().iter();
+    let unused = patterns.filter(move |pattern| *pattern != "*" && !matches(pattern));
+    unused.map(|pattern| Finding::warning("pattern_unused", format!("pinned: {pattern:?} matches no tool")))
 }
 
 fn members<'a>(config: &'a Config, endpoint: &'a Endpoint) -> impl Iterator<Item = (usize, &'a Server)> {

@@ -6,8 +6,10 @@ use serde_json::Value;
 
 use super::live::{Contact, Listed};
 use super::report::{Finding, Info, ListPart, ListState, ServerPart, ServerState, Severity};
-use crate::catalogue::{Fault, Published};
-use crate::config::{Filter, Globs, Server, Target};
+use crate::catalogue::{Fault, Published, PublishedItem};
+use crate::config::{Filter, Globs, Guarding, Server, Target, Validating};
+use crate::contract::checker::Checker;
+use crate::contract::lint::lint;
 use crate::protocol::method::Kind;
 
 /// A server before anybody asked it.
@@ -110,7 +112,10 @@ fn list(listed: &Listed) -> ListPart {
 fn list_findings(server: &Server, kind: Kind, listed: &Listed) -> Vec<Finding> {
     let kind = kind.as_str();
     match listed {
-        Listed::Known(known) => known.faults.iter().map(|fault| fault_finding(kind, fault)).collect(),
+        Listed::Known(known) => {
+            let faults = known.faults.iter().map(|fault| fault_finding(kind, fault));
+            faults.chain(known.items.iter().flat_map(|item| item_findings(server, kind, item))).collect()
+        }
         Listed::Failed(reason) => {
             let severity = if server.required { Severity::Error } else { Severity::Warning };
             vec![Finding::new(
@@ -123,12 +128,41 @@ fn list_findings(server: &Server, kind: Kind, listed: &Listed) -> Vec<Finding> {
     }
 }
 
+/// What a definition says that none should, and what of it cannot be held against anything.
+fn item_findings(server: &Server, kind: &str, item: &PublishedItem) -> Vec<Finding> {
+    let mut found = Vec::new();
+    // A definition, not arguments: it may be read as a value.
+    let lint = lint(&serde_json::from_slice(&item.said).unwrap_or_default());
+    if let Some(first) = lint.first() {
+        let more = if lint.len() > 1 { format!(", and {} more", lint.len() - 1) } else { String::new() };
+        let at = if first.path.is_empty() { "/" } else { &first.path };
+        let message = format!("{kind}: {:?} at {at}: {} ({}){more}", item.native, first.message, first.rule);
+        // With a lock file somebody has looked at it.
+        let guarded = server.contract != Guarding::Off;
+        let severity = if guarded { Severity::Hint } else { Severity::Warning };
+        let help =
+            "read the whole definition before models do; `contract = \"hold\"` keeps what was approved";
+        found.push(Finding::new(severity, "suspicious_text", message).help(help));
+    }
+    if let Some(checks) = &item.checks {
+        let both = server.validate == Validating::Both;
+        let output = checks.output().filter(|_| both).and_then(Checker::unusable);
+        let sides = [("inputSchema", checks.input().unusable()), ("outputSchema", output)];
+        for (schema, why) in sides.into_iter().filter_map(|(schema, why)| Some((schema, why?))) {
+            let message = format!("{kind}: {:?} is not held against its {schema}: {why}", item.native);
+            found.push(Finding::warning("schema_unchecked", message));
+        }
+    }
+    found
+}
+
 fn fault_finding(kind: &str, fault: &Fault) -> Finding {
     let (code, help) = match fault {
         Fault::LeftOut { .. } => ("annotation_left_out", "its server must mend the annotation"),
         Fault::Stripped { .. } => ("annotation_stripped", "its server should mend the annotation"),
         Fault::Unreadable { .. } => ("item_unreadable", "its server must mend the definition"),
         Fault::TasksOnly { .. } => ("tool_tasks_only", "its server must let it be called plainly as well"),
+        Fault::Override { .. } => ("override_misfit", "it is not applied"),
         Fault::Nameless(_) => ("item_nameless", "its server must name each of them once, with a string"),
         Fault::Cut { .. } => ("list_cut", "what comes after is not shown"),
     };
@@ -150,6 +184,10 @@ fn pattern_findings(server: &Server, lists: &[Listed; Kind::ALL.len()], found: &
         }
     }
     let Some(names) = names(&[tools]) else { return };
+    let own = server.tool_tags.iter().map(|(tag, globs)| (format!("tags.{tag}"), globs));
+    for (key, globs) in own.chain([("confirm".to_owned(), &server.confirm)]) {
+        found.extend(unmatched(globs, &names).map(|pattern| unused("tools", &key, pattern, &names)));
+    }
     for native in server.overrides.keys().filter(|native| !names.contains(&native.as_str())) {
         let message = format!("tools.override.{native:?}: the server lists no such tool");
         found.push(near(Finding::warning("override_unused", message), native, &names));

@@ -35,6 +35,8 @@ fn published(natives: &[&str]) -> Published {
         timeout: None,
         ui: None,
         held: None,
+        aids: None,
+        checks: None,
     };
     let mut list = Published::new(Hints::NONE, true);
     list.items = natives.iter().map(item).collect();

@@ -148,7 +148,7 @@ impl Call {
         let text = request.text();
         let params = request.params.as_ref().map_or("{}", |object| object.span.of(text));
         let params = serde_json::from_str(params)
-            .map_err(|_| Fault::params("params hold text that is not Unicode"))?;
+            .map_err(|error: serde_json::Error| Fault::params(unreadable(&error)))?;
         let arguments =
             request.param("arguments").map_err(|_| Fault::params("a key of params occurs twice"))?;
         Ok(Self {
@@ -258,5 +258,14 @@ impl Stream for Exchange {
             self.work = None;
         }
         self.out.poll_recv(cx)
+    }
+}
+
+/// Why JSON that is well formed cannot be turned into values.
+fn unreadable(error: &serde_json::Error) -> &'static str {
+    if error.to_string().starts_with("number out of range") {
+        "params hold a number that is too large"
+    } else {
+        "params hold text that is not Unicode"
     }
 }

@@ -4,8 +4,10 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{choice, each, line, path};
-use super::{Audit, Auth, Contract, Endpoint, Gateway, LogFormat, Server, Telemetry, Tls};
+use super::{Admin, Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
 
+mod admin;
+mod aids;
 mod audit;
 mod auth;
 mod contract;
@@ -13,8 +15,10 @@ mod credentials;
 mod endpoint;
 mod gateway;
 mod grant;
+mod limit;
 mod server;
 
+pub(super) use admin::admin;
 pub(super) use audit::audit;
 pub(super) use auth::is_insecure;
 pub(super) use contract::contract;
@@ -29,6 +33,8 @@ pub(super) struct Sections {
     pub(super) gateway: Option<(GatewayEntry, Place)>,
     /// `[auth]` and where it begins.
     pub(super) auth: Option<(Auth, Place)>,
+    /// `[admin]` and where it begins.
+    pub(super) admin: Option<(Admin, Place)>,
     /// `[audit]` and where it begins.
     pub(super) audit: Option<(Audit, Place)>,
     /// `[contract]` and where it begins.
@@ -43,6 +49,8 @@ pub(super) struct Sections {
     pub(super) servers: Vec<ServerEntry>,
     /// `[[grant]]`
     pub(super) grants: Vec<GrantEntry>,
+    /// `[[limit]]`; without its typed part after a problem.
+    pub(super) limits: Vec<Option<Limit>>,
 }
 
 /// `[gateway]` and what of it is not in the typed configuration.
@@ -103,6 +111,7 @@ pub(super) struct ServerEntry {
 pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
     let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
+    let admin = root.get("admin", |node| node.open(|table| (admin(table), table.at().clone())));
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let contract = root.get("contract", |node| node.open(|table| (contract(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
@@ -110,9 +119,11 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
     let endpoints = root.get("endpoint", |node| rows(node, "path", endpoint::endpoint));
     let servers = root.get("server", |node| rows(node, "name", server::server));
     let grants = root.get("grant", |node| rows(node, "", grant::grant));
+    let limits = root.get("limit", |node| rows(node, "", limit::limit));
     Sections {
         gateway,
         auth,
+        admin,
         audit,
         contract,
         telemetry,
@@ -120,6 +131,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         endpoints: endpoints.unwrap_or_default(),
         servers: servers.unwrap_or_default(),
         grants: grants.unwrap_or_default(),
+        limits: limits.unwrap_or_default(),
     }
 }
 

@@ -16,10 +16,11 @@ use super::super::values::{
 };
 use super::super::{
     Breaker, Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server, SessionScope,
-    Target,
+    Target, Validating,
 };
 use super::ServerEntry;
-use super::contract::guarding;
+use super::aids::aids;
+use super::contract::{guarding, validating};
 use super::credentials::{credentials, forwardable};
 use super::words;
 
@@ -32,6 +33,13 @@ const STDIO_PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 const MOST_PROCESSES: usize = 256;
 
 const MIB: usize = 1 << 20;
+
+const PROTOCOLS: &[(&str, Protocol)] = &[
+    ("auto", Protocol::Auto),
+    ("modern", Protocol::Modern),
+    ("legacy", Protocol::Legacy),
+    ("sse", Protocol::Sse),
+];
 
 const SCOPES: &[(&str, SessionScope)] = &[
     ("auto", SessionScope::Auto),
@@ -90,12 +98,6 @@ struct Head {
 }
 
 fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
-    let protocols = &[
-        ("auto", Protocol::Auto),
-        ("modern", Protocol::Modern),
-        ("legacy", Protocol::Legacy),
-        ("sse", Protocol::Sse),
-    ];
     let probe = if table.has("command") { STDIO_PROBE_TIMEOUT } else { HTTP_PROBE_TIMEOUT };
     let (resources, resource_uris, resources_probe) = table.inner("resources", |resources| {
         let uris = resources.or("uris", globs, Globs::none());
@@ -110,7 +112,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         description: table.get("description", line),
         tags: table.or("tags", |node| words(node, tag), []),
         target,
-        protocol: table.or("protocol", choice(protocols), Protocol::Auto),
+        protocol: table.or("protocol", choice(PROTOCOLS), Protocol::Auto),
         session_scope: table.or("session_scope", choice(SCOPES), SessionScope::Auto),
         required: table.or("required", boolean, false),
         timeout: table.or("timeout", time, seconds(15)),
@@ -121,6 +123,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         list_max_pages: table.or("list_max_pages", number, 1000_usize),
         list_max_bytes: table.or("list_max_bytes", size, 64 * MIB),
         max_result: table.or("max_result", size, 4 * MIB),
+        truncate: table.or("truncate", boolean, false),
         processes: table.or("processes", processes, 1_usize),
         breaker: table.inner("breaker", breaker),
         health_interval: table.get("health_interval", time),
@@ -140,6 +143,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         deny_secrets: head.own.deny_secrets,
         overrides: head.overrides,
         contract: table.or("contract", guarding, Guarding::Off),
+        validate: table.or("validate", validating, Validating::Off),
         credentials,
         forward_headers: forward_headers(table),
     };
@@ -361,6 +365,7 @@ fn tool_override(table: &Table<'_>) -> (Override, Option<(Text, Place)>) {
         name: renamed.as_ref().map(|(text, _)| text.value.clone()),
         description: table.get("description", text),
         timeout: table.get("timeout", time),
+        ..aids(table)
     };
     (one, renamed)
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Config, Problem, Problems};
 
+mod admin;
 mod auth;
 mod credentials;
 mod expansion;
@@ -11,6 +12,7 @@ mod files;
 mod generated;
 mod grants;
 mod include;
+mod limits;
 mod reports;
 mod rules;
 mod servers;

@@ -83,7 +83,7 @@ impl Config {
 }
 
 /// Patterns that match none of these names; `*` may.
-fn idle<'a, N: Iterator<Item = &'a str>>(globs: &Globs, names: impl Fn() -> N) -> Vec<String> {
+pub(super) fn idle<'a, N: Iterator<Item = &'a str>>(globs: &Globs, names: impl Fn() -> N) -> Vec<String> {
     let matches_none = |pattern: &&String| {
         Globs::new(vec![(*pattern).clone()]).is_ok_and(|glob| !names().any(|name| glob.is_match(name)))
     };

@@ -79,5 +79,9 @@ fn arguments_are_held_against_the_schema_and_the_place_is_named() {
     // Nothing is fetched: what would need that checks nothing.
     let remote = json!({"inputSchema": {"$ref": "https://example.com/schema.json"}});
     assert_eq!(Checker::new(&remote).fault(Some("{}")), None);
+    // What cannot be held against a schema does not pass for what fits it.
+    for odd in [r#"{"a":"x","n":1e99999}"#, r#"{"a":"\ud800","n":1}"#] {
+        assert!(checker.fault(Some(odd)).is_some_and(|fault| fault.contains("too large")), "{odd}");
+    }
     assert_eq!(Checker::new(&json!({})).fault(Some("{}")), None);
 }

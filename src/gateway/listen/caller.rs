@@ -6,9 +6,11 @@ use super::Watched;
 use crate::auth::Principal;
 use crate::catalogue::Shelf;
 use crate::catalogue::watch::Listener;
-use crate::gateway::Gateway;
+use crate::gateway::along::own_context;
 use crate::gateway::snapshot::{Endpoint, Snapshot};
 use crate::gateway::view::{self, Frame};
+use crate::gateway::{Call, Gateway};
+use crate::outbound::Context;
 use crate::policy::Rights;
 use crate::protocol::method::Kind;
 use crate::protocol::version::Revision;
@@ -19,10 +21,18 @@ pub(super) struct Caller {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) principal: Arc<Principal>,
     pub(super) rights: Rights,
+    /// Whom servers see that show each caller his own; `None`: no token was kept for them.
+    pub(super) context: Option<Arc<Context>>,
     /// What the endpoint's servers show it.
     pub(super) members: Arc<[Arc<Shelf>]>,
     /// Says to those that show each caller his own that somebody listens.
     pub(super) _listeners: Vec<Listener>,
+}
+
+/// Whom servers see, where it matters at this endpoint or may come to matter.
+pub(super) fn own(call: &Call) -> Option<Arc<Context>> {
+    let matters = call.token.is_some() || call.endpoint.members.iter().any(|member| member.is_per_user());
+    matters.then(|| Arc::new(own_context(call)))
 }
 
 /// What a list is made of: templates have no notice of their own (S-37).
@@ -38,21 +48,7 @@ impl Caller {
     pub(super) fn list_state(&self, kind: Kind, gateway: &Gateway, without: &[bool]) -> Vec<Option<u64>> {
         let is_out = |member: usize| without.get(member).is_some_and(|out| *out);
         if !self.rights.is_open() || self.endpoint.searches(kind) || self.endpoint.books.is_some() {
-            let print = |kind: &Kind| {
-                let shelves = &self.members;
-                let frame =
-                    Frame { snapshot: &self.snapshot, endpoint: &self.endpoint, shelves, kind: *kind };
-                let known =
-                    |(member, shelf): (usize, &Arc<Shelf>)| shelf.known(*kind).filter(|_| !is_out(member));
-                let view = if !without.contains(&true) {
-                    gateway.view_now(&frame)
-                } else {
-                    let known: Vec<_> = shelves.iter().enumerate().map(known).collect();
-                    view::view(&frame, &known, &gateway.metrics)
-                };
-                Some(self.endpoint.sheets.of(&view, *kind, &self.rights, Revision::V20260728).print)
-            };
-            return parts(&kind).iter().map(print).collect();
+            return self.prints(kind, gateway, without);
         }
         let mut state = Vec::with_capacity(parts(&kind).len() * self.members.len() + 1);
         for kind in parts(&kind) {
@@ -66,6 +62,25 @@ impl Caller {
             }
         }
         state
+    }
+
+    /// What a list looks like to this caller: the same where nothing in it differs, under whatever configuration.
+    pub(super) fn prints(&self, kind: Kind, gateway: &Gateway, without: &[bool]) -> Vec<Option<u64>> {
+        let is_out = |member: usize| without.get(member).is_some_and(|out| *out);
+        let print = |kind: &Kind| {
+            let shelves = &self.members;
+            let frame = Frame { snapshot: &self.snapshot, endpoint: &self.endpoint, shelves, kind: *kind };
+            let known =
+                |(member, shelf): (usize, &Arc<Shelf>)| shelf.known(*kind).filter(|_| !is_out(member));
+            let view = if !without.contains(&true) {
+                gateway.view_now(&frame)
+            } else {
+                let known: Vec<_> = shelves.iter().enumerate().map(known).collect();
+                view::view(&frame, &known, &gateway.metrics)
+            };
+            Some(self.endpoint.sheets.of(&view, *kind, &self.rights, Revision::V20260728).print)
+        };
+        parts(&kind).iter().map(print).collect()
     }
 
     /// Of which members nothing is known yet that only this caller is shown.

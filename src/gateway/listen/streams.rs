@@ -8,7 +8,7 @@ use crate::gateway::quota::{Quota, Taken};
 
 /// One open stream, counted until it is dropped.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub struct Counted {
     _taken: Taken,
     gauge: IntGauge,
 }

@@ -37,7 +37,9 @@ fn uris(lists: &[List<'_>], once: bool) -> Naming {
             let owner = owners.get(uri).copied().filter(|_| once);
             owners.entry(uri).or_insert(list);
             match owner {
-                None => named.push(Named { exposed: (*uri).into(), list, item, changed: None }),
+                None => {
+                    named.push(Named { exposed: (*uri).into(), list, item, changed: None, former: false })
+                }
                 Some(owner) => dropped.push(Dropped { list, item, duplicate: owner == list }),
             }
         }

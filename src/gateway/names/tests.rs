@@ -12,7 +12,7 @@ fn rules(strict: bool, max_length: usize) -> NameRules {
 }
 
 fn member<'a>(server: &'a str, prefix: &'a str) -> Member<'a> {
-    Member { server, prefix, renames: Vec::new() }
+    Member { server, prefix, renames: Vec::new(), kept: Vec::new() }
 }
 
 fn exposed(naming: &Naming) -> Vec<&str> {
@@ -149,14 +149,18 @@ fn design4_where_prefixes_may_clash_the_first_in_file_order_wins() {
 #[test]
 fn design4_an_override_is_the_base_and_the_native_name_is_hashed() {
     let renames = vec![("search.code", "code_search"), ("a", "b"), ("b", "a"), ("long", "näme")];
-    let github = Member { server: "github", prefix: "gh", renames };
+    let github = Member { server: "github", prefix: "gh", renames, kept: Vec::new() };
     let naming = alone(&rules(true, 64), github.clone(), &["search.code", "code_search", "a", "b"]);
     assert_eq!(exposed(&naming), ["gh_code_search", "gh_code_search_3rvtdbp3", "gh_b", "gh_a"]);
     assert_eq!(naming.named()[1].changed, Some(Reason::Taken), "the operator's word goes first");
     let without = alone(&rules(true, 64), github, &["code_search"]);
     assert_eq!(exposed(&without), ["gh_code_search_3rvtdbp3"], "also while the renamed tool is not listed");
-    let same =
-        Member { server: "s", prefix: "", renames: vec![("a", "n"), ("b", "n"), ("c.d", "e.f"), ("n", "m")] };
+    let same = Member {
+        server: "s",
+        prefix: "",
+        renames: vec![("a", "n"), ("b", "n"), ("c.d", "e.f"), ("n", "m")],
+        kept: Vec::new(),
+    };
     let naming = alone(&rules(true, 64), same, &["a", "b", "n"]);
     assert_eq!(
         naming.named().iter().map(|n| n.changed).collect::<Vec<_>>(),
@@ -256,7 +260,7 @@ proptest! {
         let rules = rules(strict, max_length);
         let members: Vec<_> = servers.iter().map(|(prefix, _)| Member {
             // The prefix stands for the server's name, which is unique.
-            server: prefix, prefix, renames: vec![("x", "b")],
+            server: prefix, prefix, renames: vec![("x", "b")], kept: Vec::new(),
         }).collect();
         let namer = Namer::new(NameKind::Tool, &rules, &members);
         let (all, some) = (lists(&servers, &[true; 4]), lists(&servers, &up));
@@ -265,7 +269,7 @@ proptest! {
 
         let names: HashSet<_> = exposed(&full).into_iter().collect();
         prop_assert_eq!(names.len(), full.named().len(), "unique");
-        for Named { exposed, list, item, changed } in full.named() {
+        for Named { exposed, list, item, changed, .. } in full.named() {
             prop_assert!(exposed.chars().count() <= max_length && !exposed.is_empty());
             let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             prop_assert!(!strict || exposed.chars().all(fits), "{}", exposed);

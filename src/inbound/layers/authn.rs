@@ -19,7 +19,7 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     let Some(endpoint) = snapshot.endpoint(request.uri().path()) else {
         return next(request).await;
     };
-    let principal = match door.auth.load_full() {
+    let principal = match snapshot.auth.clone() {
         None => Principal::anonymous(),
         Some(auth) => {
             let resource = door.resource(endpoint);
@@ -41,7 +41,7 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     if exchanged && let Some(token) = caller_token(request.headers()) {
         request.token = Some(token.0);
     }
-    drop(snapshot);
+    request.snapshot = Some(snapshot);
     request.principal = Some(principal);
     // Whatever reads headers from here on, a credential is not among them.
     request.headers_mut().remove(header::AUTHORIZATION);
@@ -54,7 +54,7 @@ pub(in crate::inbound) fn step_up(
     endpoint: &Endpoint,
     scopes: &[String],
 ) -> Option<HeaderValue> {
-    let auth = door.auth.load_full()?;
+    let auth = door.gateway.snapshot().auth.clone()?;
     insufficient_scope(scopes, well_known::address(door, &auth, endpoint).as_deref())
 }
 

@@ -12,7 +12,7 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
 ) -> Response {
     let declared =
         request.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
-    if declared.is_some_and(|length| length > door.bounds.max_body as u64) {
+    if declared.is_some_and(|length| length > door.bounds().max_body as u64) {
         door.metrics.limited("max_body");
         return empty(StatusCode::PAYLOAD_TOO_LARGE);
     }

@@ -127,7 +127,7 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
-    if let Some(key) = refusal(&door.guard, request.uri(), request.headers()) {
+    if let Some(key) = refusal(&door.terms.load().guard, request.uri(), request.headers()) {
         tracing::warn!(
             key,
             "request refused: its Host or Origin is not among the allowed ones of gateway.{key}"

@@ -32,17 +32,29 @@ pub(super) struct Final {
     pub(super) message: Parts,
     /// What the caller needs more for what it asked.
     pub(super) challenge: Option<HeaderValue>,
+    /// Seconds after which it may ask again.
+    pub(super) retry_after: Option<u64>,
 }
 
 impl Final {
     /// A result.
     pub(super) fn result(id: &Id, result: impl Into<Parts>) -> Self {
-        Self { status: StatusCode::OK, message: message::result(id, result), challenge: None }
+        Self {
+            status: StatusCode::OK,
+            message: message::result(id, result),
+            challenge: None,
+            retry_after: None,
+        }
     }
 
     /// A refusal, with its own status.
     pub(super) fn refusal(id: &Id, refusal: &Refusal) -> Self {
-        Self { status: refusal.status, message: refusal.message(Some(id)), challenge: None }
+        Self {
+            status: refusal.status,
+            message: refusal.message(Some(id)),
+            challenge: None,
+            retry_after: refusal.retry_after,
+        }
     }
 
     /// A request that failed, in the words of its era (G-81, R-54).
@@ -66,10 +78,14 @@ impl Final {
 
     /// As the whole answer.
     pub(super) fn response(self, as_event: bool) -> Response {
-        if as_event && self.status == StatusCode::OK {
-            return stream(StatusCode::OK, framed(self.message).into());
+        let mut response = if as_event && self.status == StatusCode::OK {
+            stream(StatusCode::OK, framed(self.message).into())
+        } else {
+            json(self.status, self.message)
+        };
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        let mut response = json(self.status, self.message);
         if let Some(challenge) = self.challenge {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
@@ -133,7 +149,7 @@ pub(super) async fn answer(door: &Door, held: Use, events: &Arc<Stream>, accepts
         News::Nothing => empty(StatusCode::ACCEPTED),
         News::Events => {
             held.session().keep(events);
-            let tail = Tail::new(Arc::clone(events), Some(0), held, door.bounds.keepalive, None);
+            let tail = Tail::new(Arc::clone(events), Some(0), held, door.bounds().keepalive, None);
             stream(StatusCode::OK, Body::Tail(Box::new(tail)))
         }
     }

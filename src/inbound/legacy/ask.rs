@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use memchr::memmem;
+use prometheus::IntGauge;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::perform::{Origin, converse, respelled};
@@ -14,7 +15,9 @@ use super::questions::{Question, Questions};
 use super::session::{Reply, Session};
 use super::stream::Stream;
 use crate::gateway::GatewayError;
+use crate::gateway::quota::Taken;
 use crate::inbound::error::Refusal;
+use crate::net::budget::Held;
 use crate::protocol::edit::Edits;
 use crate::protocol::envelope::{Envelope, Id};
 use crate::protocol::items::json_string;
@@ -30,6 +33,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_
 
 const TOO_OFTEN: &str = "The server asked this client too many times. The call was given up.";
 const TOO_MANY: &str = "Too many calls of this caller wait for answers (gateway.max_parked). Answer or cancel some, then try again.";
+const NO_ROOM: &str =
+    "The gateway holds too much data to keep this call while the client is asked. Try again shortly.";
 const NOT_ABLE: &str = "The server asked this client for something it cannot do. The call was given up.";
 const REFUSED: &str =
     "The client did not answer what the server asked it for. The call was given up; it may have had effects.";
@@ -59,6 +64,8 @@ pub(super) async fn to_the_end(
 ) -> Result<Result<Bytes, Failed>, Refusal> {
     let until = Instant::now() + ALL;
     let (mut rounds, mut pause) = (0, PAUSE.0);
+    // What stands in for the first body from the second round on: that one's memory is held as long as anything runs.
+    let mut _grown: Option<Held> = None;
     loop {
         let call = origin.call(method, envelope.clone())?;
         let result = match converse(origin, call, events).await {
@@ -87,7 +94,16 @@ pub(super) async fn to_the_end(
                 return Ok(Err(Failed::GivenUp(TOO_OFTEN)));
             }
             match answers(origin, &questions.list, events).await {
-                Ok(answers) => Some(answers),
+                Ok(answers) => {
+                    // The request as it came, and these answers: they are kept for as long as the server works.
+                    let mut held = origin.door.budget.hold();
+                    if !held.grow(answers.len() + envelope.text().len()) {
+                        origin.door.metrics.limited("max_buffered");
+                        return Ok(Err(Failed::GivenUp(NO_ROOM)));
+                    }
+                    _grown = Some(held);
+                    Some(answers)
+                }
                 Err(sentence) => return Ok(Err(Failed::GivenUp(sentence))),
             }
         };
@@ -109,7 +125,7 @@ async fn answers(
         return Err(NOT_ABLE);
     }
     let gateway = &origin.snapshot.config.gateway;
-    let Some(_place) = origin.door.sessions.waiting.take(&origin.principal.id, gateway.max_parked) else {
+    let Some(_place) = Waiting::take(origin, gateway.max_parked) else {
         origin.door.metrics.limited("max_parked");
         return Err(TOO_MANY);
     };
@@ -133,17 +149,43 @@ async fn answers(
             reply.ok().and_then(Result::ok).flatten()
         });
     }
-    let mut members = Vec::with_capacity(questions.len());
+    let mut all = String::from("{");
     for (question, reply) in questions.iter().zip(join_all(asked).await) {
-        let answer = answer(question, reply).ok_or(REFUSED)?;
-        members.push(format!("{}:{answer}", question.key));
+        let comma = if all.len() > 1 { "," } else { "" };
+        let answer = answer(question, &reply).ok_or(REFUSED)?;
+        all.extend([comma, &question.key, ":", answer]);
     }
-    Ok(format!("{{{}}}", members.join(",")))
+    all.push('}');
+    Ok(all)
 }
 
 /// What the server is told; a question that was not answered has no wire form but for elicitation.
-fn answer(question: &Question, reply: Reply) -> Option<Box<str>> {
-    reply.or_else(|| question.is_elicitation().then(|| "{\"action\":\"cancel\"}".into()))
+fn answer<'r>(question: &Question, reply: &'r Reply) -> Option<&'r str> {
+    match reply {
+        Some(said) => Some(&said.text),
+        None => question.is_elicitation().then_some("{\"action\":\"cancel\"}"),
+    }
+}
+
+/// A call that waits for its client, counted among all that do.
+struct Waiting {
+    _taken: Taken,
+    gauge: IntGauge,
+}
+
+impl Waiting {
+    fn take(origin: &Origin, most: usize) -> Option<Self> {
+        let taken = origin.door.sessions.waiting.take(&origin.principal.id, most)?;
+        let gauge = origin.door.metrics.parked_calls().clone();
+        gauge.inc();
+        Some(Self { _taken: taken, gauge })
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
 }
 
 /// The request again, with the answers and the state.

@@ -19,7 +19,7 @@ use crate::inbound::error::Refusal;
 use crate::inbound::respond::{empty, refuse};
 use crate::protocol::code;
 use crate::protocol::edit::Parts;
-use crate::protocol::envelope::{Envelope, MessageKind, measure};
+use crate::protocol::envelope::{Envelope, Limits, MessageKind, exceeded};
 use crate::protocol::object::{Span, array};
 use crate::protocol::version::Revision;
 
@@ -70,8 +70,11 @@ fn split(origin: &Origin, body: &Bytes) -> Result<Vec<Bytes>, Refusal> {
         return Err(Refusal::invalid("this protocol revision has no batches"));
     }
     let text = std::str::from_utf8(body).map_err(|_| syntax())?;
-    let (size, limits) = (measure(body), origin.limits());
-    if size.depth > limits.max_depth + 1 || size.elements > limits.max_elements {
+    let limits = origin.limits();
+    // The batch itself is a level.
+    let limits = Limits { max_depth: limits.max_depth.saturating_add(1), ..limits };
+    if let Some(bound) = exceeded(body, limits) {
+        origin.door.metrics.limited(bound.as_str());
         return Err(Refusal::invalid("the batch is nested too deeply or has too many elements"));
     }
     let items = array(text, Span::new(0, text.len())).map_err(|_| syntax())?;
@@ -89,7 +92,7 @@ fn taken(origin: &Arc<Origin>, message: Bytes, events: &Arc<Stream>) -> Option<O
         Err(error) => return at_once(Refusal::from(&error).message(error.id.as_ref())),
     };
     let MessageKind::Request(id) = envelope.kind.clone() else {
-        hears(&origin.session, &envelope);
+        hears(&origin.session, &envelope, origin.held());
         return None;
     };
     let modern = envelope.meta.as_ref().is_some_and(|meta| meta.protocol_version.is_some());
@@ -111,5 +114,5 @@ fn together(all: Vec<Parts>) -> Final {
         message.extend(one);
     }
     message.push(Bytes::from_static(b"]"));
-    Final { status: StatusCode::OK, message, challenge: None }
+    Final { status: StatusCode::OK, message, challenge: None, retry_after: None }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,10 +15,10 @@ use super::session::{Session, Use};
 use super::stream::{Purpose, Stream};
 use super::tail::Tail;
 use crate::auth::Principal;
-use crate::gateway::{GatewayError, Outlet};
-use crate::inbound::Response;
+use crate::gateway::{Call, GatewayError, Outlet};
 use crate::inbound::endpoint::not_allowed;
-use crate::inbound::respond::{Body, NOTICES, stream};
+use crate::inbound::respond::{Body, NOTICES, empty, stream};
+use crate::inbound::{Door, Response};
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::{Envelope, Id, Limits};
 use crate::protocol::items::json_string;
@@ -41,6 +41,11 @@ const OURS: GatewayError = GatewayError::Internal("the gateway failed on this re
 /// nobody knows replays nothing.
 pub(super) fn get(origin: &Arc<Origin>, held: Use) -> Response {
     let session = &origin.session;
+    let most = origin.snapshot.config.gateway.max_streams;
+    // Before anything is opened for it. The same places as those of streams of the modern revision.
+    let Some(counted) = origin.door.gateway.hold_stream(&origin.principal.id, most) else {
+        return too_many();
+    };
     let last = origin.headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let (events, behind) = match last.and_then(|event| session.stream_of(event)) {
         Some((events, number)) => (events, Some(number)),
@@ -55,8 +60,15 @@ pub(super) fn get(origin: &Arc<Origin>, held: Use) -> Response {
         return not_allowed();
     }
     let until = Some(session.expires.min(expiry(&origin.principal).unwrap_or(session.expires)));
-    let tail = Tail::new(events, behind, held, origin.door.bounds.keepalive, until);
+    let tail = Tail::new(events, behind, held, origin.door.bounds().keepalive, until).counted(counted);
     stream(StatusCode::OK, Body::Tail(Box::new(tail)))
+}
+
+/// The answer for a stream too many: no body was read, so the status says it (design §6).
+fn too_many() -> Response {
+    let mut response = empty(StatusCode::TOO_MANY_REQUESTS);
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+    response
 }
 
 /// When a caller's credential ends: no stream outlives it (S-38).
@@ -76,17 +88,19 @@ fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
     }
     let token = CancellationToken::new();
     session.watch(token.clone().drop_guard());
-    let (origin, events) = (origin.lasting(), Arc::clone(events));
-    let tasks = origin.door.tasks.clone();
+    let Ok(call) = listening(origin, Method::Listen, LISTS) else { return };
+    // Neither the request nor its configuration is kept: the stream goes over to the next one.
+    let (door, session, events) = (Arc::clone(&origin.door), Arc::clone(session), Arc::clone(events));
+    let tasks = door.tasks.clone();
     tasks.spawn("session watch", async move {
-        let told = told(&origin, Method::Listen, LISTS, |said| put(&events, &said));
+        let told = told(&door, call, |said| put(&events, &said));
         tokio::select! {
             () = token.cancelled() => {}
             ended = told => {
-                origin.session.unwatch();
+                session.unwatch();
                 match ended {
                     // The gateway stops, or the credential has expired: so do its streams (S-38, S-41).
-                    Ok(_) => origin.session.end_changes(&events),
+                    Ok(_) => session.end_changes(&events),
                     Err(error) => tracing::debug!(%error, "a session's lists are not watched"),
                 }
             }
@@ -94,20 +108,19 @@ fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
     });
 }
 
-/// Listens in the core for a session, as long as this is polled.
-async fn told(
-    origin: &Arc<Origin>,
-    method: Method,
-    filter: &str,
-    mut each: impl FnMut(Parts),
-) -> Result<Parts, GatewayError> {
+/// The call that listens in the core for a session.
+fn listening(origin: &Origin, method: Method, filter: &str) -> Result<Call, GatewayError> {
     let text = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"subscriptions/listen\",\"params\":{{\"notifications\":{filter}}}}}"
     );
     let envelope = Envelope::parse(text.into(), OWN).map_err(|_| OURS)?;
-    let call = origin.call(method, envelope).map_err(|_| OURS)?;
+    origin.lasting().call(method, envelope).map_err(|_| OURS)
+}
+
+/// Listens in the core, as long as this is polled.
+async fn told(door: &Door, call: Call, mut each: impl FnMut(Parts)) -> Result<Parts, GatewayError> {
     let (outlet, mut notices) = Outlet::new(NOTICES);
-    let mut running = Box::pin(origin.door.gateway.listen(call, outlet));
+    let mut running = Box::pin(door.gateway.listen(call, outlet));
     loop {
         tokio::select! {
             Some(notice) = notices.recv() => each(notice),
@@ -206,14 +219,18 @@ async fn follow(
     let (sender, agreed) = oneshot::channel();
     let mut sender = Some(sender);
     let filter = format!("{{\"resourceSubscriptions\":[{}]}}", json_string(uri));
-    let (origin, uri) = (origin.lasting(), uri.to_owned());
-    let tasks = origin.door.tasks.clone();
+    let call = match listening(origin, Method::Subscribe, &filter) {
+        Ok(call) => call,
+        Err(error) => return Some(Err(error)),
+    };
+    let (door, session, uri) = (Arc::clone(&origin.door), Arc::clone(&origin.session), uri.to_owned());
+    let tasks = door.tasks.clone();
     tasks.spawn("session subscription", async move {
         let ended = {
-            let told = told(&origin, Method::Subscribe, &filter, |said| match sender.take() {
+            let told = told(&door, call, |said| match sender.take() {
                 // The first word is what is honoured (S-03).
                 Some(sender) => drop(sender.send(Ok(honours(&said, &uri)))),
-                None => put(&origin.session.changes(), &said),
+                None => put(&session.changes(), &said),
             });
             tokio::select! {
                 () = token.cancelled() => return,
@@ -222,7 +239,7 @@ async fn follow(
         };
         match (sender, ended) {
             (Some(sender), Err(error)) => drop(sender.send(Err(error))),
-            (None, Ok(_)) => origin.session.lapse(uri),
+            (None, Ok(_)) => session.lapse(uri),
             _ => {}
         }
     });

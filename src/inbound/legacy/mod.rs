@@ -40,7 +40,7 @@ use crate::protocol::version::Revision;
 use crate::telemetry::Outcome;
 use answer::Final;
 use perform::Origin;
-use session::{Session, Use};
+use session::{Said, Session, Use};
 use stream::Stream;
 
 /// The method that begins a session.
@@ -68,7 +68,7 @@ pub(super) async fn post(
         }
     };
     let MessageKind::Request(id) = envelope.kind.clone() else {
-        hears(session.session(), &envelope);
+        hears(session.session(), &envelope, &Arc::new(held));
         return empty(StatusCode::ACCEPTED);
     };
     let origin = Origin::of(door, session.session(), visitor, accepts.events, held);
@@ -186,7 +186,7 @@ fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h str>, ()>
 
 /// What a session hears: cancels, and answers to what was asked of it. Everything else, and what nobody waits for, is
 /// passed over (G-30, G-75).
-fn hears(session: &Arc<Session>, envelope: &Envelope) {
+fn hears(session: &Arc<Session>, envelope: &Envelope, held: &Arc<Held>) {
     let text = envelope.text();
     match envelope.kind {
         MessageKind::Notification if envelope.method() == "notifications/cancelled" => {
@@ -199,7 +199,8 @@ fn hears(session: &Arc<Session>, envelope: &Envelope) {
             let of = |key: &str| message.get(text, key).ok().flatten().map(|span| span.of(text));
             let Some(id) = of("id").and_then(string) else { return };
             let result = of("result").filter(|result| result.starts_with('{'));
-            if !session.answered(&id, result.map(Into::into)) {
+            let said = |text: &str| Said { text: envelope.slice(text), _held: Arc::clone(held) };
+            if !session.answered(&id, result.map(said)) {
                 tracing::debug!(session = %session.name, "an answer nobody waits for");
             }
         }

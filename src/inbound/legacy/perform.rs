@@ -45,7 +45,7 @@ pub(super) struct Origin {
     /// Whether the client reads events.
     pub(super) events: bool,
     /// Memory of the body.
-    _held: Held,
+    held: Arc<Held>,
 }
 
 /// Members of `params` that would be read as what they are not: tasks of 2025-11-25 are not bridged, and only
@@ -72,7 +72,7 @@ impl Origin {
             request: visitor.request,
             at: visitor.at,
             events,
-            _held: held,
+            held: Arc::new(held),
         })
     }
 
@@ -89,12 +89,17 @@ impl Origin {
             request: self.request,
             at: self.at,
             events: true,
-            _held: self.door.budget.hold(),
+            held: Arc::new(self.door.budget.hold()),
         })
     }
 
+    /// The memory of the body.
+    pub(super) const fn held(&self) -> &Arc<Held> {
+        &self.held
+    }
+
     pub(super) fn limits(&self) -> Limits {
-        let bounds = &self.door.bounds;
+        let bounds = self.door.bounds();
         Limits { max_depth: bounds.max_depth, max_elements: bounds.max_elements }
     }
 
@@ -224,8 +229,15 @@ async fn use_item(
 ) -> Result<Final, Refusal> {
     let envelope = plain(origin, envelope)?;
     let Some(id) = envelope.id().cloned() else { return Err(Refusal::invalid("a request needs an id")) };
+    let mut retry_after = None;
     let result = match ask::to_the_end(origin, method, envelope, events).await? {
         Ok(result) => result,
+        Err(ask::Failed::Gateway(GatewayError::Limited(ref limited)))
+            if let Some(result) = &limited.result =>
+        {
+            retry_after = Some(limited.seconds());
+            result.to_bytes()
+        }
         Err(ask::Failed::Gateway(error)) => return Ok(origin.failure(method, &id, &error)),
         Err(ask::Failed::GivenUp(sentence)) if method == Method::ToolsCall => {
             return Ok(Final::result(&id, super::answer::tool_error(sentence)));
@@ -235,7 +247,7 @@ async fn use_item(
         }
     };
     Ok(match shape::result(method, &result, origin.session.revision) {
-        Ok(result) => Final::result(&id, result),
+        Ok(result) => Final { retry_after, ..Final::result(&id, result) },
         Err(_) => origin.failure(method, &id, &GatewayError::Internal("the server's result is malformed")),
     })
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -13,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::declared::Declared;
 use super::stream::{Purpose, Replay, Stream, place};
 use super::ticket::{Ticket, hex};
+use crate::net::budget::Held;
 use crate::protocol::envelope::Id;
 use crate::protocol::object::string;
 use crate::protocol::version::Revision;
@@ -65,8 +67,17 @@ struct State {
     pending: HashMap<Box<str>, oneshot::Sender<Reply>>,
 }
 
-/// A client's answer to a request of ours: JSON text of its result, or that it was an error.
-pub(super) type Reply = Option<Box<str>>;
+/// A client's answer to a request of ours; `None`: it was an error.
+pub(super) type Reply = Option<Said>;
+
+/// A client's result, and the memory of the body that it stands in.
+#[derive(Debug)]
+pub(super) struct Said {
+    /// JSON text.
+    pub(super) text: ByteString,
+    /// Kept until the answer is passed on.
+    pub(super) _held: Arc<Held>,
+}
 
 impl Session {
     /// The session of a ticket; `None` where its revision is not served.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use moka::Expiry;
 use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use prometheus::IntGauge;
@@ -13,7 +14,6 @@ use super::session::Session;
 use super::stream::Replay;
 use super::ticket::Ticket;
 use crate::auth::Principal;
-use crate::config::Gateway as GatewayConfig;
 use crate::gateway::{Gateway, Quota};
 use crate::protocol::version::Revision;
 use crate::seal::Sealer;
@@ -34,15 +34,28 @@ pub struct Sessions {
     // A std mutex: held to change a map, never across an await.
     table: Mutex<Table>,
     /// Names of sessions that ended before their time: their ids are still sealed by us.
-    ended: Cache<Arc<str>, ()>,
-    most: usize,
-    idle: Duration,
-    life: Duration,
+    ended: Cache<Arc<str>, Duration>,
     replay: Arc<Replay>,
     /// Calls that wait for their clients.
     pub(super) waiting: Arc<Quota>,
     gauge: IntGauge,
     gateway: Arc<Gateway>,
+}
+
+/// What `[gateway]` says of sessions.
+struct Rules {
+    most: usize,
+    idle: Duration,
+    life: Duration,
+}
+
+/// Each ended session is remembered as long as its own id is valid.
+struct Remembered;
+
+impl Expiry<Arc<str>, Duration> for Remembered {
+    fn expire_after_create(&self, _: &Arc<str>, left: &Duration, _: std::time::Instant) -> Option<Duration> {
+        Some(*left)
+    }
 }
 
 /// Every session of a principal is at work.
@@ -51,15 +64,12 @@ pub struct Sessions {
 pub(super) struct Full;
 
 impl Sessions {
-    /// No sessions yet, within the bounds of `[gateway]`; idle ones are ended from now on.
-    pub fn start(config: &GatewayConfig, gateway: &Arc<Gateway>, tasks: &Tasks) -> Arc<Self> {
-        let ended = Cache::builder().max_capacity(MOST_ENDED).time_to_live(config.session_max_age);
+    /// No sessions yet, within the bounds of `[gateway]` as it is at each time; idle ones are ended from now on.
+    pub fn start(gateway: &Arc<Gateway>, tasks: &Tasks) -> Arc<Self> {
+        let ended = Cache::builder().max_capacity(MOST_ENDED).expire_after(Remembered);
         let sessions = Arc::new(Self {
             table: Mutex::default(),
             ended: ended.eviction_policy(EvictionPolicy::lru()).build(),
-            most: config.max_sessions,
-            idle: config.session_idle,
-            life: config.session_max_age,
             replay: Arc::new(Replay::new(MOST_REPLAY)),
             waiting: Arc::default(),
             gauge: gateway.metrics.sessions().clone(),
@@ -67,6 +77,12 @@ impl Sessions {
         });
         tasks.spawn("sessions", Arc::clone(&sessions).sweep());
         sessions
+    }
+
+    fn rules(&self) -> Rules {
+        let snapshot = self.gateway.snapshot();
+        let gateway = &snapshot.config.gateway;
+        Rules { most: gateway.max_sessions, idle: gateway.session_idle, life: gateway.session_max_age }
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -81,7 +97,7 @@ impl Sessions {
         revision: Revision,
         capabilities: String,
     ) -> Result<(Arc<Session>, String), Full> {
-        let ticket = Ticket::new(principal, revision, capabilities, self.life).ok_or(Full)?;
+        let ticket = Ticket::new(principal, revision, capabilities, self.rules().life).ok_or(Full)?;
         let session = self.enter(&ticket, principal)?;
         Ok((session, ticket.seal(sealer, path)))
     }
@@ -111,6 +127,7 @@ impl Sessions {
 
     fn enter(&self, ticket: &Ticket, principal: &Principal) -> Result<Arc<Session>, Full> {
         let session = Session::new(ticket, Arc::clone(&principal.id), &self.replay).ok_or(Full)?;
+        let most = self.rules().most;
         let session = Arc::new(session);
         let mut table = self.lock();
         let own = table.entry(Arc::clone(&principal.id)).or_default();
@@ -118,7 +135,7 @@ impl Sessions {
         if let Some(known) = own.get(&session.name) {
             return Ok(Arc::clone(known));
         }
-        let gone = if own.len() < self.most {
+        let gone = if own.len() < most {
             None
         } else {
             let Some(oldest) = oldest(own.values()) else {
@@ -155,22 +172,23 @@ impl Sessions {
     }
 
     fn over(&self, session: &Session) {
-        self.ended.insert(Arc::clone(&session.name), ());
+        // As long as its id could be taken for one that is alive.
+        let left = session.expires.saturating_duration_since(Instant::now());
+        self.ended.insert(Arc::clone(&session.name), left);
         session.finish();
         // What servers keep for it ends with it.
         self.gateway.servers.end_session(&session.name);
     }
 
     fn is_over(&self, session: &Session, now: Instant) -> bool {
-        let idle = session.idle_since().is_some_and(|since| now.duration_since(since) >= self.idle);
+        let idle = session.idle_since().is_some_and(|since| now.duration_since(since) >= self.rules().idle);
         idle || now >= session.expires
     }
 
     /// Ends idle sessions, again and again.
     async fn sweep(self: Arc<Self>) {
-        let pause = (self.idle / 4).clamp(SWEEP.0, SWEEP.1);
         loop {
-            sleep(pause).await;
+            sleep((self.rules().idle / 4).clamp(SWEEP.0, SWEEP.1)).await;
             let all: Vec<Arc<Session>> =
                 self.lock().values().flat_map(HashMap::values).map(Arc::clone).collect();
             let now = Instant::now();

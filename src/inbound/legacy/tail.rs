@@ -11,6 +11,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::session::Use;
 use super::stream::{Purpose, Stream, prime, retry};
+use crate::gateway::Counted;
 use crate::protocol::sse;
 use crate::protocol::version::Revision;
 
@@ -26,6 +27,8 @@ pub struct Tail {
     over: bool,
     /// The session is not idle while somebody reads.
     _use: Use,
+    /// Its place among the streams that its caller holds open, if it is one of those.
+    counted: Option<Counted>,
 }
 
 impl std::fmt::Debug for Tail {
@@ -60,7 +63,14 @@ impl Tail {
             until: until.map(|until| Box::pin(sleep_until(until))),
             over: false,
             _use: held,
+            counted: None,
         }
+    }
+
+    /// The same, with its place among the streams of its caller.
+    pub(super) fn counted(mut self, place: Counted) -> Self {
+        self.counted = Some(place);
+        self
     }
 
     /// The next bytes.
@@ -93,6 +103,7 @@ impl Tail {
 
     fn close(&mut self) {
         self.over = true;
+        self.counted = None;
         if self.stream.purpose == Purpose::Changes {
             self.next.push_back(retry());
         }

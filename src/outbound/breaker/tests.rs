@@ -8,7 +8,7 @@ use super::{Board, Breaker, State};
 
 fn board() -> (Arc<Board>, IntGauge) {
     let gauge = IntGauge::new("state", "of a breaker").unwrap();
-    (Arc::new(Board::new(gauge.clone())), gauge)
+    (Arc::new(Board::new(gauge.clone(), Arc::default())), gauge)
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn unsent(error: LinkError) -> (Failure, bool) {
 /// A process that is gone, by whatever end, is the same to a caller; an answer that was too long is not.
 pub(in crate::outbound) fn failure(error: &LinkError) -> Failure {
     match error {
-        LinkError::Overflow => Failure::Overflow,
+        LinkError::Overflow(most) => Failure::Overflow(*most),
         LinkError::Malformed => Failure::Malformed("it is not a JSON-RPC message"),
         LinkError::Buffered => Failure::Buffered,
         LinkError::Lost => Failure::Unavailable("the stream ended".to_owned()),

@@ -18,8 +18,8 @@ pub enum LinkError {
     #[error("the process ended before it answered")]
     Exited,
     /// A message was longer than allowed; the process was stopped, the stream closed.
-    #[error("a message was too long, and the connection was given up")]
-    Overflow,
+    #[error("a message exceeds {0} bytes, and the connection was given up")]
+    Overflow(usize),
     /// The event stream ended, or broke, before the answer (G-72).
     #[error("the stream ended before the answer")]
     Lost,

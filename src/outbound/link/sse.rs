@@ -268,7 +268,7 @@ impl Life {
                     tracing::trace!(?delivered, "an event");
                 }
                 Ok(None) => return LinkError::Lost,
-                Err(Failure::TooLarge(_)) => return LinkError::Overflow,
+                Err(Failure::TooLarge(most)) => return LinkError::Overflow(most),
                 Err(_) => return LinkError::Lost,
             }
         }

@@ -84,6 +84,20 @@ fn a_server_is_up_as_long_as_one_of_its_replicas_is() {
 }
 
 #[test]
+fn who_was_replaced_shows_nothing_any_more() {
+    let (ward, up) = ward();
+    let replica = Replica::new(None, &ward);
+    replica.contact(true);
+    ward.retire();
+    assert!(ward.is_up() && ward.breaker() == Some("closed"));
+    replica.breaker.failed();
+    replica.breaker.failed();
+    assert_eq!(ward.breaker(), Some("open"));
+    drop(replica);
+    assert_eq!(up.get(), 1, "it is another's by now");
+}
+
+#[test]
 fn what_a_server_says_is_never_held_against_it() {
     for fault in [
         Failure::Unavailable("refused".into()),
@@ -103,7 +117,7 @@ fn what_a_server_says_is_never_held_against_it() {
         Failure::Credentials(401),
         Failure::NoToken("none".into()),
         Failure::TooLarge(1),
-        Failure::Overflow,
+        Failure::Overflow(1),
         Failure::Buffered,
         Failure::Busy,
         Failure::HeaderMismatch,

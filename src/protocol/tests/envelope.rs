@@ -1,7 +1,7 @@
 //! The envelope against serde_json, and every malformed body of F-088.
 
 use super::{Tree, json_text, space, spelled};
-use crate::protocol::envelope::{Envelope, EnvelopeError, Limits, MessageKind, measure};
+use crate::protocol::envelope::{Bound, Envelope, EnvelopeError, Limits, MessageKind, exceeded};
 use crate::protocol::object::{Object, Span};
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -164,7 +164,22 @@ fn limits_are_counted_before_anything_is_built() {
     let few = Limits { max_depth: 128, max_elements: 8 };
     assert!(Envelope::parse(params("[1,2,3]").into(), few).is_ok(), "4 + 1 + 3");
     let error = Envelope::parse(params("[1,2,3,4]").into(), few).unwrap_err();
-    assert_eq!((error.code, error.id.is_some()), (-32602, true));
+    assert_eq!((error.code, error.id.is_some(), error.bound), (-32602, true, Some(Bound::Elements)));
+    // The id may stand behind all of them, and what is no message is still told by what it is.
+    let late = format!("{{\"jsonrpc\":\"2.0\",\"params\":[{}1],\"i\\u0064\":\"x\"}}", "1,".repeat(200));
+    let error = Envelope::parse(late.clone().into(), few).unwrap_err();
+    assert_eq!((error.code, error.id.unwrap().raw().as_ref()), (-32602, &b"\"x\""[..]));
+    for (body, code) in [
+        (format!("[{}1]", "1,".repeat(20)), -32600),
+        (late.replace("\"jsonrpc\"", "\"id\""), -32600),
+        (late.replace('}', ""), -32700),
+        (late.replace("\"i\\u0064\"", "\"\\ud800\""), -32600),
+    ] {
+        let error = Envelope::parse(body.clone().into(), few).unwrap_err();
+        assert_eq!(error.code, code, "{body}");
+    }
+    let deep = Envelope::parse(nested(200).into(), LIMITS).unwrap_err();
+    assert_eq!(deep.bound, Some(Bound::Depth));
 }
 
 /// Members of a message, good and bad ones.
@@ -262,11 +277,11 @@ proptest! {
             Ok(_) => prop_assert!(json),
             Err(error) => prop_assert_eq!(error.code, if json { -32600 } else { -32700 }),
         }
-        let _ = measure(&body);
+        let _ = exceeded(&body, LIMITS);
     }
 
     #[test]
-    fn measure_counts_what_serde_finds(text in json_text()) {
+    fn bounds_count_what_serde_finds(text in json_text()) {
         fn count(tree: &Tree) -> (usize, usize) {
             let inner: Vec<_> = match tree {
                 Tree::Scalar(_) => return (0, 0),
@@ -276,12 +291,20 @@ proptest! {
             let depth = inner.iter().map(|i| i.0).max().unwrap_or(0);
             (depth + 1, inner.len() + inner.iter().map(|i| i.1).sum::<usize>())
         }
-        let found = measure(text.as_bytes());
-        prop_assert_eq!((found.depth, found.elements), count(&Tree::read(&text).unwrap()));
+        let (depth, elements) = count(&Tree::read(&text).unwrap());
+        let over = |max_depth, max_elements| exceeded(text.as_bytes(), Limits { max_depth, max_elements });
+        prop_assert_eq!(over(depth, elements), None);
+        if depth > 0 {
+            prop_assert_eq!(over(depth - 1, usize::MAX), Some(Bound::Depth));
+        }
+        if elements > 0 {
+            prop_assert_eq!(over(usize::MAX, elements - 1), Some(Bound::Elements));
+        }
     }
 
     #[test]
-    fn measure_takes_any_bytes(bytes in any::<Vec<u8>>()) {
-        prop_assert!(measure(&bytes).elements <= bytes.len());
+    fn bounds_take_any_bytes(bytes in any::<Vec<u8>>()) {
+        let wide = Limits { max_depth: bytes.len(), max_elements: bytes.len() };
+        prop_assert_eq!(exceeded(&bytes, wide), None);
     }
 }

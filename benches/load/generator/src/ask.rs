@@ -1,6 +1,7 @@
 //! What is asked, and whether an answer is the right one.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use memchr::memmem;
 
@@ -14,13 +15,15 @@ const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-0
 pub struct Asked {
     head: String,
     rest: String,
+    tokens: Arc<[String]>,
 }
 
 impl Asked {
     /// The request that `options.op` names.
     pub fn new(options: &Options, session: Option<&str>) -> Self {
         let tool = &options.tool;
-        let call = |arguments: &str| format!(r#""name":"{tool}","arguments":{{{arguments}}}"#);
+        let delay = if options.delay > 0 { format!(r#","delay_ms":{}"#, options.delay) } else { String::new() };
+        let call = |arguments: &str| format!(r#""name":"{tool}","arguments":{{{arguments}{delay}}}"#);
         let (method, params) = match options.op.as_str() {
             "echo" => {
                 let text: String =
@@ -53,17 +56,25 @@ impl Asked {
             (true, params) => format!("{params},{META}"),
             (false, params) => params.to_owned(),
         };
-        Self { head, rest: format!(r#","method":"{method}","params":{{{params}}}}}"#) }
+        let rest = format!(r#","method":"{method}","params":{{{params}}}}}"#);
+        Self { head, rest, tokens: Arc::clone(&options.tokens) }
+    }
+
+    /// The token that request `id` bears, as a line of its head.
+    fn authorization(&self, id: u64) -> String {
+        let turn = id as usize % self.tokens.len().max(1);
+        self.tokens.get(turn).map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default()
     }
 
     /// The request under this id.
     pub fn write(&self, id: u64, out: &mut Vec<u8>) {
         const FRONT: &str = "{\"jsonrpc\":\"2.0\",\"id\":";
-        let id = id.to_string();
+        let (token, id) = (self.authorization(id), id.to_string());
         let length = FRONT.len() + id.len() + self.rest.len();
         out.clear();
         // A vector takes everything.
-        let _ = write!(out, "{}Content-Length: {length}\r\n\r\n{FRONT}{id}{}", self.head, self.rest);
+        let (head, rest) = (&self.head, &self.rest);
+        let _ = write!(out, "{head}{token}Content-Length: {length}\r\n\r\n{FRONT}{id}{rest}");
     }
 }
 
@@ -82,9 +93,16 @@ pub async fn connect(options: &Options) -> Outcome<(Connection, Option<String>)>
     check(1, 0, &head, &connection.body)?;
     let asked = Asked::of(options, "notifications/initialized", "", head.session.as_deref());
     let body = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-    let request = format!("{}Content-Length: {}\r\n\r\n{body}", asked.head, body.len());
+    let token = asked.authorization(1);
+    let request = format!("{}{token}Content-Length: {}\r\n\r\n{body}", asked.head, body.len());
     let accepted = connection.round(request.as_bytes()).await?.status < 300;
     accepted.then_some((connection, head.session)).ok_or("initialized was refused".to_owned())
+}
+
+/// Whether a request was refused for there being too much to do.
+pub fn is_refusal(head: &Head, body: &[u8]) -> bool {
+    let limited = || memmem::find(body, b"dev.gatehouse/retryAfterMs").is_some();
+    head.status == 429 || head.status == 503 || limited()
 }
 
 /// Whether this is the result of request `id`, of `least` bytes or more.

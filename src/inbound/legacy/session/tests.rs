@@ -6,10 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::{MOST_KEPT, MOST_RUNNING, Session};
+use super::{MOST_KEPT, MOST_RUNNING, Said, Session};
 use crate::auth::Principal;
 use crate::inbound::legacy::stream::Replay;
 use crate::inbound::legacy::ticket::Ticket;
+use crate::net::Budget;
 use crate::protocol::envelope::Id;
 use crate::protocol::version::Revision;
 use crate::seal::Sealer;
@@ -94,8 +95,9 @@ async fn r_51_an_answer_is_taken_once() {
     let session = session();
     let ((one, first), (two, second)) = (session.ask(), session.ask());
     assert_ne!(one, two);
-    assert!(session.answered(&two, Some("{}".into())) && !session.answered(&two, Some("{}".into())));
-    assert_eq!(second.await.unwrap().as_deref(), Some("{}"));
+    let said = || Some(Said { text: "{}".into(), _held: Arc::new(Budget::new(0).hold()) });
+    assert!(session.answered(&two, said()) && !session.answered(&two, said()));
+    assert_eq!(second.await.unwrap().unwrap().text, "{}");
     session.forget(&one);
     assert!(!session.answered(&one, None) && !session.answered("none", None));
     assert!(first.await.is_err());

@@ -15,7 +15,7 @@ fn stream(purpose: Purpose) -> Stream {
 }
 
 fn last(text: &'static str) -> Final {
-    Final { status: StatusCode::OK, message: Parts::from(text), challenge: None }
+    Final { status: StatusCode::OK, message: Parts::from(text), challenge: None, retry_after: None }
 }
 
 /// The number and text of the next event; `None`: not now. An end is an error.

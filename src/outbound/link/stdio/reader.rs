@@ -25,7 +25,7 @@ pub(super) async fn read(stdout: impl AsyncRead + Unpin, shared: &Shared) {
                     "the server wrote a line longer than allowed; it is stopped"
                 );
                 shared.begin_stop(Why::Failure);
-                return shared.close(LinkError::Overflow);
+                return shared.close(LinkError::Overflow(shared.max_line));
             }
             Ok(Some(line)) => router.line(&line.bytes),
             Ok(None) => break,

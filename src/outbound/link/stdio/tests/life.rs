@@ -288,7 +288,7 @@ async fn a_closed_output_is_an_end() {
 async fn f040_an_endless_line_ends_the_child() {
     let (link, _tasks) = link(script("m = ask()\nwhile True: sys.stdout.write('x' * 65536)"));
     let connection = link.connect().await.unwrap();
-    assert_eq!(call(&connection, 1, "{}").await, Err(LinkError::Overflow));
+    assert_eq!(call(&connection, 1, "{}").await, Err(LinkError::Overflow(MAX_LINE)));
     within(connection.gone()).await;
     assert_eq!(link.counts().overflows, 1);
     assert_eq!(link.connect().await.unwrap().generation(), 2);

@@ -212,10 +212,10 @@ async fn f040_overflow_fails_all_that_wait() {
     let (mut one, mut two) = (m.connection.open(1), m.connection.open(2));
     let counts = m.read(format!("{}\n{}", ok("1", "1"), "x".repeat(1001))).await;
     assert_eq!(result(&one.recv().await.unwrap()), "1");
-    assert_eq!(two.recv().await.unwrap_err(), LinkError::Overflow);
-    assert_eq!(m.connection.closed().await, LinkError::Overflow);
-    assert_eq!(m.connection.send(&"{}".into()).await, Err(LinkError::Overflow));
+    assert_eq!(two.recv().await.unwrap_err(), LinkError::Overflow(1000));
+    assert_eq!(m.connection.closed().await, LinkError::Overflow(1000));
+    assert_eq!(m.connection.send(&"{}".into()).await, Err(LinkError::Overflow(1000)));
     let mut three = m.connection.open(3);
-    assert_eq!(within(three.recv()).await.unwrap_err(), LinkError::Overflow, "nobody waits in vain");
+    assert_eq!(within(three.recv()).await.unwrap_err(), LinkError::Overflow(1000), "nobody waits in vain");
     assert_eq!(counts, Counts { overflows: 1, ..Counts::default() });
 }

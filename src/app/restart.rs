@@ -1,0 +1,37 @@
+//! Keys that are read at the start only: another value waits for the next one, and the log says so.
+
+use crate::config::Config;
+
+/// Puts back what cannot change while the gateway runs, and names it.
+pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
+    let mut kept = Kept(Vec::new());
+    let (old, new) = (&before.gateway, &mut wanted.gateway);
+    // Sockets are bound, and their connections are served by what was known then.
+    kept.hold("gateway.listen", &old.listen, &mut new.listen);
+    kept.hold("gateway.admin_listen", &old.admin_listen, &mut new.admin_listen);
+    kept.hold("gateway.max_connections", &old.max_connections, &mut new.max_connections);
+    kept.hold("gateway.max_header", &old.max_header, &mut new.max_header);
+    kept.hold("gateway.header_timeout", &old.header_timeout, &mut new.header_timeout);
+    kept.hold("gateway.idle_timeout", &old.idle_timeout, &mut new.idle_timeout);
+    kept.hold("gateway.keepalive_interval", &old.keepalive_interval, &mut new.keepalive_interval);
+    // The files of [tls] are read again and again; which ones they are is not.
+    kept.hold("tls", &before.tls, &mut wanted.tls);
+    // Handles that clients hold are sealed with them, here and at other replicas: rotated by rolling restarts.
+    kept.hold("gateway.keys", &old.keys, &mut new.keys);
+    kept.hold("gateway.state_dir", &old.state_dir, &mut new.state_dir);
+    // Their writers are at work.
+    kept.hold("audit", &before.audit, &mut wanted.audit);
+    kept.hold("telemetry.log_format", &before.telemetry.log_format, &mut wanted.telemetry.log_format);
+    kept.0
+}
+
+struct Kept(Vec<&'static str>);
+
+impl Kept {
+    fn hold<T: PartialEq + Clone>(&mut self, key: &'static str, old: &T, new: &mut T) {
+        if old != new {
+            new.clone_from(old);
+            self.0.push(key);
+        }
+    }
+}
