@@ -15,10 +15,10 @@ use url::Url;
 
 use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Certificates};
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
-use crate::config::{AuditFile, Config, Files, Gateway as GatewayConfig, Guarding};
+use crate::config::{Config, Files, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
 use crate::inbound::{self, Bounds, Door, Guard, Sessions, Terms};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
@@ -27,7 +27,6 @@ use crate::outbound::link::stdio::harden_process;
 use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use crate::telemetry::audit::{Audit, Target};
 use crate::telemetry::logs::Level;
 
 /// How often the files of `[tls]` are looked at.
@@ -37,10 +36,13 @@ mod core;
 mod reload;
 mod restart;
 mod shutdown;
+mod sight;
+mod traces;
 pub mod usage;
 
 pub use core::Core;
 use reload::Reloader;
+use sight::Sight;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -52,7 +54,7 @@ pub struct App {
     gateway: Arc<Gateway>,
     readiness: Arc<Readiness>,
     tasks: Tasks,
-    audit: Option<Audit>,
+    sight: Arc<Sight>,
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
@@ -76,9 +78,11 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let audit = audit(&config, &tasks, &metrics)?;
+        let sight = Arc::new(Sight::start(&config, &tasks, &metrics)?);
+        let audit = sight.audit(&config)?;
         let gateway = build(&config, &tasks, &metrics, &budget, true)?;
-        let gateway = Arc::new(gateway.with_audit(audit.clone()).with_budget(budget.clone()));
+        let gateway = Arc::new(gateway.with_spans(sight.spans()).with_budget(budget.clone()));
+        gateway.set_audit(audit);
         usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
         keep(&gateway, &tasks);
@@ -87,6 +91,7 @@ impl App {
         let door = Arc::new(Door {
             terms: ArcSwap::from_pointee(terms(&config, listen)?),
             sessions: Sessions::start(&gateway, &tasks),
+            certificates: Certificates::default(),
             gateway: Arc::clone(&gateway),
             budget: budget.clone(),
             tasks: tasks.clone(),
@@ -108,23 +113,24 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
+        let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::clone(&door));
-        let served = tasks.spawn(
-            "listener",
-            net::serve(public, service, options(stats, identity.clone()), tasks.clone(), drain.clone()),
-        );
+        let public_options = ListenOptions { proxies, ..options(stats, identity.clone()) };
+        let served = tasks
+            .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
         let own = Arc::new(ListenStats::default());
         tasks.spawn(
             "admin listener",
             net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
         );
-        tracing::info!(%listen, %admin, "listening");
         metrics.reloads().began();
+        tracing::info!(%listen, %admin, "listening");
         let (bound, turn) = ((listen, admin), Mutex::default());
-        let reloader = Reloader { door, hosts, readiness: Arc::clone(&readiness), identity, bound, turn };
+        let (watched, eyes) = (Arc::clone(&readiness), Arc::clone(&sight));
+        let reloader = Reloader { door, hosts, readiness: watched, identity, sight: eyes, bound, turn };
         let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());
-        Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, reloader, settled })
+        Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, reloader, settled })
     }
 
     /// Puts another configuration in force while calls run. An error: it cannot be used, and nothing has changed.
@@ -208,18 +214,6 @@ fn contracts(config: &Config, metrics: &Arc<Metrics>) -> anyhow::Result<Option<C
     }
 }
 
-/// The audit log, if there is one, with its writer at work.
-fn audit(config: &Config, tasks: &Tasks, metrics: &Arc<Metrics>) -> anyhow::Result<Option<Audit>> {
-    let target = match &config.audit.file {
-        AuditFile::Off => return Ok(None),
-        AuditFile::Stdout => Target::Stdout,
-        AuditFile::Path(path) => Target::Path(path.clone()),
-    };
-    let (audit, writer) = Audit::open(target, metrics.audit_dropped()).context("audit.file")?;
-    tasks.spawn_thread("audit", move || writer.run()).context("audit")?;
-    Ok(Some(audit))
-}
-
 /// Who is let in, where anybody is asked.
 fn authenticator(
     config: &Config,
@@ -244,7 +238,9 @@ pub fn public_url(config: &Config, bound: SocketAddr) -> anyhow::Result<Url> {
 /// Who we are towards clients, where TLS is ours to end.
 fn identity(config: &Config) -> anyhow::Result<Option<Arc<Identity>>> {
     let Some(tls) = config.tls.clone() else { return Ok(None) };
-    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca };
+    // Who has a token instead needs no certificate.
+    let optional = config.auth.is_some();
+    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca, optional };
     Ok(Some(Arc::new(Identity::load(files).context("[tls]")?)))
 }
 
@@ -324,6 +320,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         max_connections: config.max_connections,
         keep_alive: config.keepalive_interval,
         tls: None,
+        proxies: Vec::new(),
         stats,
     }
 }

@@ -15,6 +15,7 @@ use tokio::signal::unix::Signal;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
+use super::sight::Sight;
 use super::{admin_guard, contracts, restart, rules, terms};
 use crate::admin::Readiness;
 use crate::auth::Authenticator;
@@ -37,6 +38,7 @@ pub(super) struct Reloader {
     pub(super) hosts: Arc<ArcSwap<Guard>>,
     pub(super) readiness: Arc<Readiness>,
     pub(super) identity: Option<Arc<Identity>>,
+    pub(super) sight: Arc<Sight>,
     /// The bound addresses, of the public and of the admin listener.
     pub(super) bound: (SocketAddr, SocketAddr),
     /// One after the other; held while one is at work.
@@ -65,8 +67,11 @@ impl Reloader {
         let kept = restart::keep(&before.config, &mut config);
         let Prepared { config, auth, contracts, terms, hosts, servers } = self.prepare(&before, config)?;
 
+        self.sight.renew(self.gateway(), &before.config, &config).await?;
+
         // From here on nothing fails. What is new gets to know its server before anybody sees it.
         let catalogue = &self.gateway().catalogue;
+        contracts.iter().for_each(|contracts| contracts.set_audit(self.gateway().audit()));
         catalogue.guard_by(contracts);
         let members = catalogue.plan(&servers, rules(&config), config.gateway.state_dir.as_deref());
         catalogue.settle(&members).await;
@@ -133,7 +138,6 @@ impl Reloader {
             return Ok(Some(known).filter(|_| config.servers.iter().any(is_guarded)));
         }
         let Some(opened) = contracts(config, &self.gateway().metrics)? else { return Ok(None) };
-        self.gateway().audit().into_iter().for_each(|audit| opened.set_audit(audit.clone()));
         Ok(Some(Arc::new(opened)))
     }
 

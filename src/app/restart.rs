@@ -9,6 +9,7 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     // Sockets are bound, and their connections are served by what was known then.
     kept.hold("gateway.listen", &old.listen, &mut new.listen);
     kept.hold("gateway.admin_listen", &old.admin_listen, &mut new.admin_listen);
+    kept.hold("gateway.trusted_proxies", &old.trusted_proxies, &mut new.trusted_proxies);
     kept.hold("gateway.max_connections", &old.max_connections, &mut new.max_connections);
     kept.hold("gateway.max_header", &old.max_header, &mut new.max_header);
     kept.hold("gateway.header_timeout", &old.header_timeout, &mut new.header_timeout);
@@ -20,7 +21,8 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     kept.hold("gateway.keys", &old.keys, &mut new.keys);
     kept.hold("gateway.state_dir", &old.state_dir, &mut new.state_dir);
     // Their writers are at work.
-    kept.hold("audit", &before.audit, &mut wanted.audit);
+    kept.hold("telemetry.otlp", &before.telemetry.otlp, &mut wanted.telemetry.otlp);
+    kept.hold("telemetry.service_name", &before.telemetry.service_name, &mut wanted.telemetry.service_name);
     kept.hold("telemetry.log_format", &before.telemetry.log_format, &mut wanted.telemetry.log_format);
     kept.0
 }

@@ -12,6 +12,7 @@ use crate::protocol::method::Kind;
 pub mod admin;
 pub mod audit;
 pub mod auth;
+mod breaker;
 mod check;
 pub mod contract;
 pub mod credentials;
@@ -30,6 +31,7 @@ mod read;
 pub mod secret;
 pub mod signing;
 mod tables;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -39,8 +41,9 @@ mod warnings;
 pub mod watch;
 
 pub use admin::Admin;
-pub use audit::{Audit, AuditFile};
+pub use audit::{Audit, AuditArguments, AuditFile};
 pub use auth::Auth;
+pub use breaker::Breaker;
 pub use contract::{Contract, Guarding, Validating};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use endpoint::{Discovery, Endpoint};
@@ -52,6 +55,7 @@ pub use limit::Limit;
 pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
+pub use target::Target;
 pub use warnings::Warning;
 pub use watch::Watch;
 
@@ -163,6 +167,8 @@ pub struct Server {
     pub validate: Validating,
     /// `[server.credentials]`
     pub credentials: Credentials,
+    /// `client_cert` and `client_key`: what it is shown in the handshake; `None`: nothing.
+    pub identity: Option<ClientFiles>,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
     pub forward_headers: Vec<http::HeaderName>,
 }
@@ -195,43 +201,13 @@ impl Server {
 /// How much longer than `max_result` a result may be to be cut; beyond, it is refused.
 const LONGER: usize = 16;
 
-/// Where a server is.
-#[derive(Clone, PartialEq)]
-pub enum Target {
-    /// `url` and what belongs to it.
-    Http {
-        /// `url`, or the first of `urls`; http or https.
-        url: Url,
-        /// The other `urls`: replicas of the same server.
-        others: Vec<Url>,
-        /// `proxy`: an HTTP proxy, asked to CONNECT.
-        proxy: Option<Url>,
-        /// `ca_file`: PEM file trusted for this server instead of the system's roots.
-        ca_file: Option<PathBuf>,
-    },
-    /// `command` and what belongs to it.
-    Stdio(Command),
-}
-
-impl fmt::Debug for Target {
-    /// Shows where a URL goes, without path and query: they can hold a key.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Http { url, others, proxy, ca_file } => f
-                .debug_struct("Http")
-                .field("url", &origin(url))
-                .field("others", &others.iter().map(origin).collect::<Vec<_>>())
-                .field("proxy", &proxy.as_ref().map(origin))
-                .field("ca_file", ca_file)
-                .finish(),
-            Self::Stdio(command) => command.fmt(f),
-        }
-    }
-}
-
-/// Scheme, host and port.
-fn origin(url: &Url) -> String {
-    url.origin().ascii_serialization()
+/// `client_cert` and `client_key`, PEM: who the gateway is to a server that asks for a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// The certificate first, then those that lead to its authority.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
 }
 
 /// A child process.
@@ -300,15 +276,6 @@ pub enum SessionScope {
     Shared,
 }
 
-/// `breaker = { failures, open }`: when nothing more is sent to a replica, or process, that fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Breaker {
-    /// Failures in a row; 0: never.
-    pub failures: u32,
-    /// For how long, before it is tried again.
-    pub open: Duration,
-}
-
 /// `tools.override.NAME`
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Override {
@@ -350,7 +317,7 @@ pub struct Tls {
     pub cert: PathBuf,
     /// `key`: PEM.
     pub key: PathBuf,
-    /// `client_ca`: PEM; clients without a certificate of these authorities are not let in.
+    /// `client_ca`: PEM; a certificate of these authorities says who a client is. Without `[auth]` every client needs one.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -361,6 +328,14 @@ pub struct Telemetry {
     pub log: String,
     /// `log_format`; `None`: JSON, text on a terminal.
     pub log_format: Option<LogFormat>,
+    /// `otlp`: a collector that takes OTLP over HTTP; `None`: no span is made.
+    pub otlp: Option<Url>,
+    /// `service_name`: who we are in traces.
+    pub service_name: String,
+    /// `trust_trace_context`: whether the traces of clients are continued.
+    pub trust_trace_context: bool,
+    /// `baggage`: whether `baggage` of clients goes on to servers.
+    pub baggage: bool,
 }
 
 /// `log_format`

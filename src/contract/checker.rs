@@ -85,7 +85,11 @@ impl Checker {
         }
         // The one place where arguments and results become values, and only for servers whose operator wants it
         // (`validate`, or a tool that is held back). What is no JSON was refused at the door.
-        let value: Value = serde_json::from_str(text).ok()?;
+        let Ok(value) = serde_json::from_str::<Value>(text) else {
+            // Such text no schema can be held against, so it does not pass.
+            let message = "hold a number too large, or text that is not Unicode. Give others.".to_owned();
+            return Some(Misfit { path: String::new(), message });
+        };
         let error = compiled.validator.iter_errors(&value).next()?;
         let mut message = error.to_string();
         let cut = message.char_indices().nth(LONGEST).map(|(at, _)| at);

@@ -62,6 +62,10 @@ pub enum GatewayError {
 }
 
 impl GatewayError {
+    /// What is said to a request that still runs at the end of the drain.
+    pub const STOPPED: Self =
+        Self::Internal("the gateway is stopping and gave this request up; it may have had effects");
+
     /// Whether a model can act on it: then a tool call has a result that says it (design §6).
     pub const fn is_for_the_model(&self) -> bool {
         matches!(self, Self::Server(_) | Self::Overloaded | Self::Parked(..))
@@ -169,7 +173,7 @@ const fn failure_outcome(failure: &Failure) -> Outcome {
 fn size(bytes: usize) -> String {
     let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|(_, unit)| bytes >= *unit) {
-        Some((name, unit)) if bytes % unit == 0 => format!("{} {name}", bytes / unit),
+        Some((name, unit)) if bytes.is_multiple_of(unit) => format!("{} {name}", bytes / unit),
         Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / unit as f64),
         None => format!("{bytes} B"),
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::along::{context, forwarded, join, relayable, trace};
+use super::along::{baggage, context, forwarded, join, relayable, trace};
 use super::confirm::Gate;
 use super::discovery;
 use super::record::Record;
@@ -204,6 +204,7 @@ impl Gateway {
             log_level: call.client.log_level.map(|rank| LEVELS[rank]),
             progress: call.client.progress_token.is_some(),
             trace: trace(call),
+            baggage: baggage(call),
         };
         Ok(Request {
             method: call.method,

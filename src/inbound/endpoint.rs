@@ -1,5 +1,6 @@
 //! Parses one message once, decides its era, hands it on (H-20).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::request::Parts as Head;
@@ -38,6 +39,7 @@ pub(super) struct Visitor {
     pub(super) token: Option<Secret>,
     /// The number of the HTTP request.
     pub(super) request: u64,
+    pub(super) address: Option<IpAddr>,
     pub(super) at: Instant,
 }
 
@@ -50,6 +52,7 @@ impl Visitor {
             members: Members::default(),
             rights: self.snapshot.rights(&self.endpoint, &self.principal),
             request: self.request,
+            address: self.address,
             endpoint: self.endpoint,
             snapshot: self.snapshot,
             headers: self.headers,
@@ -72,7 +75,7 @@ pub(super) async fn route(door: &Arc<Door>, request: Request, payload: &mut Payl
 
 async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Response {
     let at = Instant::now();
-    let Visit { http, id: request, snapshot, principal, token } = *request;
+    let Visit { http, id: request, address, snapshot, principal, token } = *request;
     let (head, ()) = http.into_parts();
     let snapshot = snapshot.unwrap_or_else(|| door.gateway.snapshot());
     // Without a principal nobody looked at this request: its endpoint came a moment later.
@@ -84,7 +87,8 @@ async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Res
         return refused;
     }
     let accepts = accept::accepts(&head.headers);
-    let visitor = Visitor { headers: head.headers, endpoint, snapshot, principal, token, request, at };
+    let headers = head.headers;
+    let visitor = Visitor { headers, endpoint, snapshot, principal, token, request, address, at };
     match head.method {
         Method::GET => return legacy::get(door, visitor, accepts),
         Method::DELETE => return legacy::delete(door, &visitor),

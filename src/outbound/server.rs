@@ -217,6 +217,7 @@ impl Server {
                 modern::body(request, id, &peer.version, &self.client_info),
             ),
         };
+        request.trace_headers(&mut headers);
         for (name, value) in &request.forwarded {
             headers.append(name.clone(), value.clone());
         }

@@ -159,8 +159,11 @@ async fn with_a_token_only_its_holders_may_look() {
         let with = |value: &str| get(path).with("Authorization", value);
         let unknown = send(gateway.admin, get(path)).await;
         assert_eq!(unknown.status(), 401, "{path}");
-        let asked = unknown.head.one("www-authenticate");
-        assert!(asked.is_none_or(|asked| asked.starts_with("Basic realm=")), "{unknown:?}");
+        let asked = unknown.head.all("www-authenticate");
+        assert!(
+            asked.len() == 2 && asked[0].starts_with("Basic ") && asked[1].starts_with("Bearer "),
+            "{asked:?}"
+        );
         assert!(!unknown.text().contains("Gatehouse</h1>"));
         for wrong in [
             "Bearer wrong-token-of-somebody".to_owned(),
@@ -206,9 +209,10 @@ async fn beyond_loopback_it_exists_with_a_token_only() {
                 send(gateway.admin, Request::new(method, path).with("Authorization", "Bearer x")).await;
             let nowhere = send(gateway.admin, Request::new(method, "/nothing")).await;
             assert_eq!(here.status(), 404, "{method} {path}");
+            // A HEAD's length is written by routes only.
             let told = |reply: &Reply| {
-                let mut names: Vec<String> =
-                    reply.head.fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+                let names = reply.head.fields.iter().map(|(name, _)| name.to_ascii_lowercase());
+                let mut names: Vec<String> = names.filter(|name| name != "content-length").collect();
                 names.sort();
                 (names, reply.body.clone())
             };
@@ -419,7 +423,7 @@ async fn texts_of_servers_are_short_and_seen() {
     let long = "long".repeat(10_000);
     let tools = ["<img src=x onerror=alert(1)>", "\u{202e}gnp.exe", "nul\u{0}\u{200b}", &*long, "a\"b\\c"];
     let server = Server::modern("s", Offer::tools(&tools)).await;
-    let setup = Setup::new().gateway("max_name_length = 100000").http("s", &server.url(), "timeout = \"1s\"");
+    let setup = Setup::new().http("s", &server.url(), "timeout = \"1s\"");
     let setup = setup.toml("[[endpoint]]\npath = \"/mcp\"\nservers = [\"s\"]\nprefix = false");
     let gateway = setup.start().await;
     for name in tools {

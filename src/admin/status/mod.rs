@@ -19,7 +19,7 @@ mod history;
 mod live;
 mod report;
 
-use super::{Desk, text};
+use super::{Desk, text, usage};
 use document::{PAGE, POLICY};
 use history::{STEP, totals};
 use live::{Frame, Frames};
@@ -62,12 +62,13 @@ impl Board {
     }
 }
 
-/// `/status`, `/status/data`, `/status/stream`; to those for whom they do not exist, nothing.
+/// `/status`, `/status/data`, `/status/stream`, `/usage`; to those for whom they do not exist, nothing.
 pub(super) fn router(desk: &Arc<Desk>) -> Router {
     Router::new()
         .route("/status", get(page))
         .route("/status/data", get(data))
         .route("/status/stream", get(live::stream))
+        .route("/usage", get(usage::show))
         .with_state(Arc::clone(desk))
         .layer(from_fn_with_state(Arc::clone(desk), access::check))
 }

@@ -12,6 +12,7 @@ fn entry(request: u64) -> Entry {
     Entry {
         at: SystemTime::UNIX_EPOCH + Duration::from_millis(1_785_000_000_250),
         request,
+        address: Some("203.0.113.9".parse().unwrap()),
         caller: Caller {
             principal: Arc::from("sub:abc"),
             issuer: Arc::from("https://id.example"),
@@ -30,6 +31,7 @@ fn entry(request: u64) -> Entry {
         request_bytes: 100,
         result_bytes: Some(7),
         trace: None,
+        arguments: None,
     }
 }
 
@@ -55,12 +57,12 @@ fn a_line_says_who_what_and_how_it_ended() {
     denied.scopes = vec!["w".to_owned()];
     denied.item = Some(("uri", "x://\"\n".to_owned()));
     (denied.native, denied.result_bytes, denied.trace) = (None, None, Some("ab".to_owned()));
-    denied.caller.client = None;
-    assert!(line(&entry(7), &mut batch) && line(&denied, &mut batch));
+    (denied.caller.client, denied.address) = (None, None);
+    assert!(line::push(&entry(7), &mut batch) && line::push(&denied, &mut batch));
     let text = String::from_utf8(batch).unwrap();
     let values: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let first = json!({
-        "time": "2026-07-25T17:20:00.25Z", "request": 7, "principal": "sub:abc", "issuer": "https://id.example",
+        "time": "2026-07-25T17:20:00.25Z", "request": 7, "address": "203.0.113.9", "principal": "sub:abc", "issuer": "https://id.example",
         "subject": "alice", "client": "app", "endpoint": "/mcp", "method": "tools/call", "server": "git",
         "tool": "git_get", "native": "get", "grant": 2, "outcome": "ok", "millis": 1.5,
         "request_bytes": 100, "result_bytes": 7,
