@@ -30,6 +30,10 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
                 None => return empty(StatusCode::UNAUTHORIZED),
             }
         }
+        // The listener asks for certificates as it did at the start, when callers could have tokens instead.
+        None if snapshot.config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) => {
+            return empty(StatusCode::UNAUTHORIZED);
+        }
         None => Principal::anonymous(),
         Some(auth) => {
             let resource = door.resource(endpoint);
