@@ -13,6 +13,7 @@ pub mod admin;
 pub mod audit;
 pub mod auth;
 mod check;
+pub mod cluster;
 pub mod contract;
 pub mod credentials;
 pub mod endpoint;
@@ -41,6 +42,7 @@ pub mod watch;
 pub use admin::Admin;
 pub use audit::{Audit, AuditArguments, AuditFile};
 pub use auth::Auth;
+pub use cluster::Cluster;
 pub use contract::{Contract, Guarding, Validating};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use endpoint::{Discovery, Endpoint};
@@ -72,6 +74,8 @@ pub struct Config {
     pub limits: Vec<Limit>,
     /// `[admin]`
     pub admin: Admin,
+    /// `[cluster]`; `None`: this replica knows of no other.
+    pub cluster: Option<Cluster>,
     /// `[audit]`
     pub audit: Audit,
     /// `[contract]`

@@ -19,6 +19,7 @@ mod cut;
 mod digest;
 mod discover;
 mod discovery;
+mod draft;
 pub mod error;
 mod invoke;
 mod leaves;
@@ -34,6 +35,7 @@ pub mod quota;
 mod read;
 mod record;
 mod relay;
+mod replicas;
 mod resolve;
 mod results;
 mod resume;
@@ -54,6 +56,7 @@ pub use snapshot::{Endpoint, Snapshot};
 
 use crate::auth::Principal;
 use crate::catalogue::{Catalogue, Shelf};
+use crate::cluster::Cluster;
 use crate::config::Secret;
 use crate::outbound::Servers;
 use crate::policy::Rights;
@@ -202,6 +205,7 @@ pub struct Gateway {
     links: links::Links,
     counting: limits::Counting,
     parked: Arc<parked::Parked>,
+    cluster: Option<Arc<Cluster>>,
     drain: CancellationToken,
     /// Cancelled when what still runs is given up.
     cut: CancellationToken,
@@ -216,7 +220,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         sealer: Sealer,
     ) -> Self {
-        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone()));
+        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone(), None));
         Self {
             current: ArcSwap::from_pointee(snapshot),
             servers,
@@ -229,6 +233,7 @@ impl Gateway {
             links: links::Links::default(),
             counting: limits::Counting::default(),
             parked,
+            cluster: None,
             drain: CancellationToken::new(),
             cut: CancellationToken::new(),
         }

@@ -75,7 +75,7 @@ pub struct Server {
     permits: Arc<Semaphore>,
     pub(super) waiting: AtomicUsize,
     pub(super) up: IntGauge,
-    pub(super) inflight: IntGauge,
+    inflight: IntGauge,
     pub(super) restarts: IntCounter,
     no_discover: AtomicBool,
     /// What the files of its link held when it was made.

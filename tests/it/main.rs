@@ -22,6 +22,7 @@ mod changes_legacy;
 mod changes_topics;
 mod check;
 mod check_contract;
+mod cluster;
 mod completion;
 mod confirm;
 mod contexts;

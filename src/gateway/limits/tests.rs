@@ -191,7 +191,10 @@ struct Elsewhere {
 }
 
 impl Shared for Elsewhere {
-    fn admit<'a>(&'a self, bucket: Bucket<'a>) -> Answering<'a> {
+    fn admit<'a>(
+        &'a self,
+        bucket: Bucket<'a>,
+    ) -> Pin<Box<dyn Future<Output = Option<Result<(), Wait>>> + Send + 'a>> {
         Box::pin(async move {
             if self.away.load(Ordering::Relaxed) {
                 return None;
