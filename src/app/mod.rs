@@ -73,9 +73,7 @@ pub struct App {
 impl App {
     /// Starts a gateway. Ready to accept when this returns; servers are contacted behind it.
     pub async fn start(config: Config) -> anyhow::Result<Self> {
-        if harden_process().is_err() {
-            tracing::warn!("the process could not be made non-dumpable");
-        }
+        harden();
         let config = Arc::new(config);
         let (public, private) =
             (bind(config.gateway.listen).await?, bind(config.gateway.admin_listen).await?);
@@ -104,10 +102,7 @@ impl App {
             status: Board::new(admin.ip().is_loopback()),
         };
         let (drain, close) = (CancellationToken::new(), CancellationToken::new());
-        let identity = identity(&config)?;
-        if let Some(identity) = &identity {
-            tasks.spawn("certificate", renew(Arc::clone(identity)));
-        }
+        let identity = identity(&config, &tasks)?;
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
         let replicas = replicas.map(|replicas| replicas.serve(&door, options(Arc::default(), None)));
         let proxies = config.gateway.trusted_proxies.clone();
@@ -140,6 +135,12 @@ impl App {
         self.tasks.spawn("configuration", async move {
             settled.run_until_cancelled(reloader.follow((path, files), hangup, level)).await;
         });
+    }
+}
+
+fn harden() {
+    if harden_process().is_err() {
+        tracing::warn!("the process could not be made non-dumpable");
     }
 }
 
@@ -266,12 +267,14 @@ pub fn public_url(config: &Config, bound: SocketAddr) -> anyhow::Result<Url> {
 }
 
 /// Who we are towards clients, where TLS is ours to end.
-fn identity(config: &Config) -> anyhow::Result<Option<Arc<Identity>>> {
+fn identity(config: &Config, tasks: &Tasks) -> anyhow::Result<Option<Arc<Identity>>> {
     let Some(tls) = config.tls.clone() else { return Ok(None) };
     // Who has a token instead needs no certificate.
     let optional = config.auth.is_some();
     let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca, optional };
-    Ok(Some(Arc::new(Identity::load(files).context("[tls]")?)))
+    let identity = Arc::new(Identity::load(files).context("[tls]")?);
+    tasks.spawn("certificate", renew(Arc::clone(&identity)));
+    Ok(Some(identity))
 }
 
 /// Certificates are renewed while we run: their files are read again and again, and what is wrong with new ones is said.

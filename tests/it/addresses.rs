@@ -147,9 +147,14 @@ async fn over_tls(
 
 /// A gateway that ends TLS and asks for certificates; `more` are further tables.
 async fn asking(authority: &Authority, folder: &Path, more: &str) -> (Server, Gateway) {
+    let server = Server::modern("s", Offer::tools(&["t", "u"])).await;
+    let gateway = certified(authority, folder, &server).toml(more).start().await;
+    (server, gateway)
+}
+
+fn certified(authority: &Authority, folder: &Path, server: &Server) -> Setup {
     authority.save(&folder.join("ca.pem"));
     authority.sign("gateway", &["localhost"]).save(folder, "gateway");
-    let server = Server::modern("s", Offer::tools(&["t", "u"])).await;
     let file = |name: &str| folder.join(name).display().to_string();
     let tls = format!(
         "[tls]\ncert = \"{}\"\nkey = \"{}\"\nclient_ca = \"{}\"",
@@ -158,8 +163,7 @@ async fn asking(authority: &Authority, folder: &Path, more: &str) -> (Server, Ga
         file("ca.pem")
     );
     let setup = Setup::new().gateway("public_url = \"https://localhost\"\nallowed_hosts = [\"*\"]");
-    let setup = setup.toml(&tls).toml(&audit(folder)).toml(more).http("s", &server.url(), "");
-    (server, setup.start().await)
+    setup.toml(&tls).toml(&audit(folder)).http("s", &server.url(), "")
 }
 
 fn tool(name: &str) -> Mcp {
@@ -211,6 +215,23 @@ async fn without_auth_every_client_needs_a_certificate() {
     let own = authority.sign("robot", &["ci.example.test"]);
     assert_eq!(over_tls(at, Some(&own), tool("s_t")).await.unwrap().0, 200);
     assert_eq!(lines(folder.path(), 1).await[0]["subject"], "ci.example.test");
+    gateway.stop().await;
+}
+
+/// A reload that takes `[auth]` away opens no door: the listener still lets callers without a certificate come as far as
+/// to say who they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_auth_any_more_a_certificate_is_still_needed() {
+    let (authority, folder) = (Authority::new(), tempfile::tempdir().unwrap());
+    let server = Server::modern("s", Offer::tools(&["t"])).await;
+    let bare = certified(&authority, folder.path(), &server);
+    let gateway = bare.clone().toml(&format!("[auth]\n{}", caller("ann", ""))).start().await;
+    let own = authority.sign("robot", &["ci.example.test"]);
+    assert_eq!(over_tls((&authority, &gateway), None, by("ann", tool("s_t"))).await.unwrap().0, 200);
+    gateway.reload(&bare).await;
+    let at = (&authority, &gateway);
+    assert_eq!(over_tls(at, None, tool("s_t")).await.unwrap().0, 401);
+    assert_eq!(over_tls(at, Some(&own), tool("s_t")).await.unwrap().0, 200);
     gateway.stop().await;
 }
 

@@ -233,6 +233,20 @@ async fn a_confirmed_call_counts_when_it_is_made() {
     gateway.stop().await;
 }
 
+/// A limit that stays as it is counts on through a reload; one that is another begins anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_stays_counts_on_after_a_reload() {
+    let server = server().await;
+    let with = |limits: &str| Setup::new().http("s", &server.url(), "").toml(limits);
+    let gateway = with("[[limit]]\nrate = \"1/h\"").start().await;
+    passed(&gateway.send(call("s_t", "{}")).await);
+    gateway.reload(&with("[[limit]]\nrate = \"5/s\"\n[[limit]]\nrate = \"1/h\"")).await;
+    limited(&gateway.send(call("s_t", "{}")).await, 3600);
+    gateway.reload(&with("[[limit]]\nrate = \"2/h\"")).await;
+    passed(&gateway.send(call("s_t", "{}")).await);
+    gateway.stop().await;
+}
+
 /// What polls a task is no call of its tool, and what cancels one is never refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_are_polled_beside_the_limits_of_their_tool() {

@@ -48,6 +48,13 @@ const SCOPES: &[(&str, SessionScope)] = &[
     ("shared", SessionScope::Shared),
 ];
 
+const PROTOCOLS: &[(&str, Protocol)] = &[
+    ("auto", Protocol::Auto),
+    ("modern", Protocol::Modern),
+    ("legacy", Protocol::Legacy),
+    ("sse", Protocol::Sse),
+];
+
 /// Keys that mean nothing beside `command`.
 const HTTP_ONLY: &[&str] =
     &["proxy", "ca_file", "client_cert", "client_key", "connect_timeout", "forward_headers"];

@@ -81,17 +81,16 @@ async fn the_wait_that_is_told_is_enough_and_not_too_long() {
 
 #[tokio::test(start_paused = true)]
 async fn what_per_names_is_counted_apart_and_nothing_else() {
-    let all: [(fn(&mut Per), [bool; 4]); 5] = [
-        (|_| {}, [false, false, false, false]),
-        (|per| per.subject = true, [true, false, false, false]),
-        (|per| per.client = true, [false, true, false, false]),
-        (|per| per.server = true, [false, false, true, false]),
+    let none = Per::default();
+    let all = [
+        (none, [false, false, false, false]),
+        (Per { subject: true, ..none }, [true, false, false, false]),
+        (Per { client: true, ..none }, [false, true, false, false]),
+        (Per { server: true, ..none }, [false, false, true, false]),
         // Tools of two servers are two tools, whatever they are called.
-        (|per| per.tool = true, [false, false, true, true]),
+        (Per { tool: true, ..none }, [false, false, true, true]),
     ];
-    for (name, apart) in all {
-        let mut per = Per::default();
-        name(&mut per);
+    for (per, apart) in all {
         let limits = Limits::new(&[Limit { per, ..rule(Duration::from_secs(1), 1) }], &Limits::default());
         let first = who("a");
         assert_eq!(ask(&limits, &first, "s", Some("t")).await, Ok(()));

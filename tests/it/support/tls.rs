@@ -64,6 +64,19 @@ impl Authority {
     }
 }
 
+async fn telling(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    to: SocketAddr,
+    shown: tokio::sync::mpsc::UnboundedSender<Vec<u8>>,
+) {
+    let Ok(mut near) = acceptor.accept(stream).await else { return };
+    let certificates = near.get_ref().1.peer_certificates().unwrap_or_default();
+    let _ = shown.send(certificates[0].to_vec());
+    let Ok(mut far) = TcpStream::connect(to).await else { return };
+    let _ = copy_bidirectional(&mut near, &mut far).await;
+}
+
 async fn accept(listener: TcpListener, acceptor: TlsAcceptor, to: SocketAddr) {
     while let Ok((stream, _)) = listener.accept().await {
         let acceptor = acceptor.clone();
@@ -128,14 +141,7 @@ impl Authority {
         let acceptor = TlsAcceptor::from(Arc::new(config));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, shown) = (acceptor.clone(), shown.clone());
-                tokio::spawn(async move {
-                    let Ok(mut near) = acceptor.accept(stream).await else { return };
-                    let certificates = near.get_ref().1.peer_certificates().unwrap_or_default();
-                    let _ = shown.send(certificates[0].to_vec());
-                    let Ok(mut far) = TcpStream::connect(to).await else { return };
-                    let _ = copy_bidirectional(&mut near, &mut far).await;
-                });
+                tokio::spawn(telling(stream, acceptor.clone(), to, shown.clone()));
             }
         });
         address
