@@ -63,7 +63,7 @@ stage_sdk() {
   installed
   fixtures
   local failed=0 script
-  for script in run changes auth matrix; do "$CACHE/venv/bin/python" "tests/sdk/$script.py" || failed=1; done
+  for script in run changes auth matrix contract; do "$CACHE/venv/bin/python" "tests/sdk/$script.py" || failed=1; done
   return $failed
 }
 

@@ -46,14 +46,13 @@ pub struct Desk {
     pub status: status::Board,
 }
 
-/// `/livez`, `/readyz`, `/metrics`, `/usage` on loopback, and `/status` for whom it exists; what that shows is sampled from now on.
+/// `/livez`, `/readyz`, `/metrics`, and for whom they exist `/status` and `/usage`; what that shows is sampled from now on.
 pub fn router(desk: Arc<Desk>) -> Router {
     desk.tasks.spawn("status", status::keep(Arc::clone(&desk)));
     Router::new()
         .route("/livez", get(|| async { text(StatusCode::OK, "ok\n".to_owned()) }))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .route("/usage", get(usage::show))
         .with_state(Arc::clone(&desk))
         .merge(status::router(&desk))
         .layer(from_fn_with_state(desk, check_host))

@@ -15,11 +15,11 @@ use url::Url;
 
 use crate::admin::status::Board;
 use crate::admin::{self, Desk, HostCheck, Readiness};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, Certificates};
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
 use crate::cluster::Cluster;
-use crate::config::{AuditFile, Config, Files, Gateway as GatewayConfig, Guarding};
+use crate::config::{Config, Files, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
 use crate::inbound::{self, Bounds, Door, Guard, Peers, Sessions, Terms};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
@@ -28,7 +28,6 @@ use crate::outbound::link::stdio::harden_process;
 use crate::seal::Sealer;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
-use crate::telemetry::audit::{Audit, Target};
 use crate::telemetry::logs::Level;
 
 /// How often the files of `[tls]` are looked at.
@@ -39,11 +38,16 @@ mod reload;
 mod replicas;
 mod restart;
 mod shutdown;
+mod sight;
+#[cfg(test)]
+mod tests;
+mod traces;
 pub mod usage;
 
 pub use core::Core;
 use reload::Reloader;
 use replicas::{Replicas, Serving};
+use sight::Sight;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -55,7 +59,7 @@ pub struct App {
     gateway: Arc<Gateway>,
     readiness: Arc<Readiness>,
     tasks: Tasks,
-    audit: Option<Audit>,
+    sight: Arc<Sight>,
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
@@ -80,10 +84,9 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let audit = audit(&config, &tasks, &metrics)?;
         let replicas = Replicas::bind(&config, &tasks).await?;
         let gateway = build(&config, &tasks, &metrics, &budget, Some(Running::with(replicas.as_ref())))?;
-        let gateway = Arc::new(gateway.with_audit(audit.clone()));
+        let (sight, gateway) = Sight::start(gateway, &config, &tasks)?;
         usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
@@ -107,21 +110,22 @@ impl App {
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
         let replicas = replicas.map(|replicas| replicas.serve(&door, options(Arc::default(), None)));
+        let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::clone(&door));
-        let served = tasks.spawn(
-            "listener",
-            net::serve(public, service, options(stats, identity.clone()), tasks.clone(), drain.clone()),
-        );
+        let public_options = ListenOptions { proxies, ..options(stats, identity.clone()) };
+        let served = tasks
+            .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
         let own = options(Arc::default(), None);
         tasks.spawn("admin listener", net::serve(private, router, own, tasks.clone(), close.clone()));
-        tracing::info!(%listen, %admin, "listening");
         metrics.reloads().began();
+        tracing::info!(%listen, %admin, "listening");
         let (bound, turn) = ((listen, admin), Mutex::default());
-        let reloader = Reloader { door, hosts, readiness: Arc::clone(&readiness), identity, bound, turn };
+        let (watched, eyes) = (Arc::clone(&readiness), Arc::clone(&sight));
+        let reloader = Reloader { door, hosts, readiness: watched, identity, sight: eyes, bound, turn };
         let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());
         let served = (served, replicas);
-        Ok(Self { listen, admin, gateway, readiness, tasks, audit, drain, close, served, reloader, settled })
+        Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, reloader, settled })
     }
 
     /// Puts another configuration in force while calls run. An error: it cannot be used, and nothing has changed.
@@ -151,6 +155,7 @@ fn door(
         terms: ArcSwap::from_pointee(terms(config, listen)?),
         sessions: Sessions::start(gateway, tasks),
         peers: Peers::of(gateway, tasks),
+        certificates: Certificates::default(),
         gateway: Arc::clone(gateway),
         budget: budget.clone(),
         tasks: tasks.clone(),
@@ -233,18 +238,6 @@ fn contracts(config: &Config, metrics: &Arc<Metrics>) -> anyhow::Result<Option<C
     }
 }
 
-/// The audit log, if there is one, with its writer at work.
-fn audit(config: &Config, tasks: &Tasks, metrics: &Arc<Metrics>) -> anyhow::Result<Option<Audit>> {
-    let target = match &config.audit.file {
-        AuditFile::Off => return Ok(None),
-        AuditFile::Stdout => Target::Stdout,
-        AuditFile::Path(path) => Target::Path(path.clone()),
-    };
-    let (audit, writer) = Audit::open(target, metrics.audit_dropped()).context("audit.file")?;
-    tasks.spawn_thread("audit", move || writer.run()).context("audit")?;
-    Ok(Some(audit))
-}
-
 /// Who is let in, where anybody is asked.
 fn authenticator(
     config: &Config,
@@ -269,7 +262,9 @@ pub fn public_url(config: &Config, bound: SocketAddr) -> anyhow::Result<Url> {
 /// Who we are towards clients, where TLS is ours to end.
 fn identity(config: &Config) -> anyhow::Result<Option<Arc<Identity>>> {
     let Some(tls) = config.tls.clone() else { return Ok(None) };
-    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca };
+    // Who has a token instead needs no certificate.
+    let optional = config.auth.is_some();
+    let files = IdentityFiles { cert: tls.cert, key: tls.key, client_ca: tls.client_ca, optional };
     Ok(Some(Arc::new(Identity::load(files).context("[tls]")?)))
 }
 
@@ -349,6 +344,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         max_connections: config.max_connections,
         keep_alive: config.keepalive_interval,
         tls: None,
+        proxies: Vec::new(),
         stats,
     }
 }

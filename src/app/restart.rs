@@ -9,10 +9,12 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     // Sockets are bound, and their connections are served by what was known then.
     kept.hold("gateway.listen", &old.listen, &mut new.listen);
     kept.hold("gateway.admin_listen", &old.admin_listen, &mut new.admin_listen);
+    kept.hold("gateway.trusted_proxies", &old.trusted_proxies, &mut new.trusted_proxies);
     kept.hold("gateway.max_connections", &old.max_connections, &mut new.max_connections);
     kept.hold("gateway.max_header", &old.max_header, &mut new.max_header);
     kept.hold("gateway.header_timeout", &old.header_timeout, &mut new.header_timeout);
     kept.hold("gateway.idle_timeout", &old.idle_timeout, &mut new.idle_timeout);
+    kept.hold("gateway.trusted_proxies", &old.trusted_proxies, &mut new.trusted_proxies);
     kept.hold("gateway.keepalive_interval", &old.keepalive_interval, &mut new.keepalive_interval);
     // The files of [tls] are read again and again; which ones they are is not.
     kept.hold("tls", &before.tls, &mut wanted.tls);
@@ -21,9 +23,11 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     // The other replicas know where to find this one.
     kept.hold("cluster", &before.cluster, &mut wanted.cluster);
     kept.hold("gateway.state_dir", &old.state_dir, &mut new.state_dir);
-    // Their writers are at work.
-    kept.hold("audit", &before.audit, &mut wanted.audit);
-    kept.hold("telemetry.log_format", &before.telemetry.log_format, &mut wanted.telemetry.log_format);
+    // What writes them is at work.
+    let (old, new) = (&before.telemetry, &mut wanted.telemetry);
+    kept.hold("telemetry.log_format", &old.log_format, &mut new.log_format);
+    kept.hold("telemetry.otlp", &old.otlp, &mut new.otlp);
+    kept.hold("telemetry.service_name", &old.service_name, &mut new.service_name);
     kept.0
 }
 

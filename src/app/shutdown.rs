@@ -12,8 +12,8 @@ const LAST_GRACE: Duration = Duration::from_secs(6);
 /// What calls get to be answered that were given up at the end of the drain.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// What the audit log gets to be written to its end.
-const AUDIT: Duration = Duration::from_secs(2);
+/// The part of `drain_timeout` for which a call is kept whose client was asked something and may have left for good.
+const PATIENCE: u32 = 3;
 
 impl App {
     /// Drains and ends; returns when every child is reaped and every task has ended or the deadlines are over.
@@ -21,10 +21,10 @@ impl App {
         let drain_timeout = self.gateway.snapshot().config.gateway.drain_timeout;
         self.readiness.drain();
         self.settled.cancel();
-        // What is half way in is out of the way first.
+        // A configuration that is half way in is all the way in first.
         drop(self.reloader.turn.lock().await);
         tracing::info!(timeout = ?drain_timeout, "draining");
-        self.gateway.drain();
+        self.gateway.drain(drain_timeout / PATIENCE);
         let mut until = Instant::now() + drain_timeout;
         // Who was asked something comes back by another connection: until the last of them has, we listen.
         if timeout_at(until, self.gateway.unparked()).await.is_err() {
@@ -38,9 +38,13 @@ impl App {
             tracing::warn!("a server was not told in time that its call is given up");
         }
         self.drain.cancel();
-        let (clients, replicas) = self.served;
-        if timeout_at(until, clients).await.is_err() {
+        let (mut clients, replicas) = self.served;
+        if timeout_at(until, &mut clients).await.is_err() {
             tracing::warn!("calls still running at the end of drain_timeout are cut");
+            self.gateway.cut();
+            self.reloader.door.sessions.cut();
+            // Their clients are told.
+            let _ = timeout(LAST_WORDS, &mut clients).await;
         }
         if let Some(replicas) = replicas {
             let until = until.max(Instant::now() + LAST_WORDS);
@@ -56,12 +60,7 @@ impl App {
         if !self.tasks.shutdown(Duration::from_secs(2)).await {
             tracing::warn!(running = self.tasks.running(), "tasks did not end in time");
         }
-        // Last of all: calls that were cut have their lines too.
-        if let Some(audit) = &self.audit
-            && timeout(AUDIT, audit.close()).await.is_err()
-        {
-            tracing::warn!("the audit log was not written in time");
-        }
+        self.sight.close(self.gateway.audit()).await;
         tracing::info!("stopped");
     }
 }

@@ -34,6 +34,11 @@ pub(super) fn bearer<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<
     if is_b64token(token) { Ok(token) } else { Err(Reason::Malformed) }
 }
 
+/// Whether a request tries to say by a token who calls, however badly.
+pub fn shows_token(headers: &HeaderMap, query: Option<&str>) -> bool {
+    bearer(headers, query) != Err(Reason::Missing)
+}
+
 /// A caller's token on its way back to its issuer. Cannot be printed.
 #[derive(Debug, Clone)]
 pub struct CallerToken(pub Secret);

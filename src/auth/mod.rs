@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use url::Url;
 
 mod bearer;
+mod certificate;
 mod claims;
 mod introspect;
 mod jwk;
@@ -28,7 +29,8 @@ mod rejection;
 #[cfg(test)]
 mod tests;
 
-pub use bearer::{CallerToken, caller_token};
+pub use bearer::{CallerToken, caller_token, shows_token};
+pub use certificate::Certificates;
 pub use principal::Principal;
 pub use rejection::{Reason, Rejection, insufficient_scope};
 

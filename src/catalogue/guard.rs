@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, SystemTime};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::publish::admits;
 use super::shelf::Shelf;
@@ -33,7 +33,7 @@ pub struct Contracts {
     path: PathBuf,
     state: ArcSwap<State>,
     metrics: Arc<Metrics>,
-    audit: OnceLock<Audit>,
+    audit: ArcSwapOption<Audit>,
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Contracts {
         let stamp = stamp(path);
         let lock = read(path)?;
         let state = ArcSwap::from_pointee(State { lock, number: 0, stamp });
-        Ok(Self { path: path.to_path_buf(), state, metrics, audit: OnceLock::new() })
+        Ok(Self { path: path.to_path_buf(), state, metrics, audit: ArcSwapOption::empty() })
     }
 
     /// Whether it is this file that is read.
@@ -59,10 +59,9 @@ impl Contracts {
         self.path == path
     }
 
-    /// Changes are told to this log, too.
-    pub fn set_audit(&self, audit: Audit) {
-        // It is set once, before anybody calls.
-        let _ = self.audit.set(audit);
+    /// Changes are told to this log from now on, or to none.
+    pub fn set_audit(&self, audit: Option<Arc<Audit>>) {
+        self.audit.store(audit);
     }
 
     /// Reads the file again if it is another one; one that cannot be used changes nothing. The number of what is in use.
@@ -102,7 +101,7 @@ impl Contracts {
             held,
             rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
         });
-        if let Some(audit) = self.audit.get() {
+        if let Some(audit) = self.audit.load_full() {
             audit.write_contract(ContractEntry {
                 at: SystemTime::now(),
                 server: server.to_owned(),

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::telemetry::logs;
 
 mod endpoints;
+mod files;
 mod grants;
 pub(super) mod live;
 pub mod report;
@@ -53,7 +54,11 @@ pub async fn run(args: CheckArgs) -> ExitCode {
     match Config::load(&args.config) {
         Ok(config) => {
             report.config.warnings = config.warnings();
-            if args.offline {
+            let seen = files::look(&config, &args.config);
+            report.config.warnings.extend(seen.warnings);
+            report.config.problems = seen.problems;
+            // With such files nothing can be asked as it will be.
+            if args.offline || !report.config.problems.is_empty() {
                 fill(&mut report, &config, None);
             } else {
                 let guard = logs::init(LOG, Some(false));

@@ -4,6 +4,7 @@
 //! In it stands what was decided about the request where it arrived: who calls, by which method, path and headers. The
 //! caller's token is not in it. The body goes beside it, and only its hash is in the seal.
 
+use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -36,6 +37,8 @@ pub struct Letter {
     headers: Vec<(String, String)>,
     /// Who calls, as JSON.
     pub principal: Box<RawValue>,
+    /// The client's address.
+    pub address: Option<IpAddr>,
     /// The body's SHA-256.
     body: String,
     /// Milliseconds since 1970.
@@ -75,6 +78,7 @@ impl Letter {
             path: path.to_owned(),
             headers: headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
             principal,
+            address: None,
             body: hash(body),
             until: 0,
             nonce: String::new(),

@@ -82,6 +82,24 @@ pub(super) fn grants(reading: &Reading<'_>, all: &Sections) {
     }
 }
 
+/// Somebody can say who he is.
+pub(super) fn callers(reading: &Reading<'_>, all: &Sections) {
+    if let Some(at) = all.nobody.as_ref().filter(|_| !asks_for_certificates(all) && !reading.is_incomplete())
+    {
+        reading.report(
+            at,
+            "has neither an [[auth.issuer]] nor an [[auth.key]]: nobody could call",
+            "name the authorization server, or leave [auth] out",
+        );
+    }
+}
+
+/// Whether clients are known by their certificates; one that could not be read counts, its problem is told already.
+fn asks_for_certificates(all: &Sections) -> bool {
+    let asks = |tls: &Option<super::Tls>| tls.as_ref().is_none_or(|tls| tls.client_ca.is_some());
+    all.tls.as_ref().is_some_and(|(tls, _)| asks(tls))
+}
+
 /// Replicas that share nothing secret can neither trust each other nor open each other's handles.
 pub(super) fn cluster(reading: &Reading<'_>, cluster: Option<&(Option<Cluster>, Place)>, gateway: &Gateway) {
     if let (Some((_, at)), true) = (cluster, gateway.keys.is_empty()) {
@@ -91,17 +109,12 @@ pub(super) fn cluster(reading: &Reading<'_>, cluster: Option<&(Option<Cluster>, 
 }
 
 /// Who may come in from other machines, and by which address clients are told to come.
-pub(super) fn doors(
-    reading: &Reading<'_>,
-    auth: Option<&(Auth, Place)>,
-    gateway: &Gateway,
-    listen_at: &Place,
-) {
+pub(super) fn doors(reading: &Reading<'_>, all: &Sections, gateway: &Gateway, listen_at: &Place) {
     if gateway.listen.ip().is_loopback() {
         return;
     }
-    match auth {
-        None if !gateway.allow_unauthenticated => reading.report(
+    match &all.auth {
+        None if !gateway.allow_unauthenticated && !asks_for_certificates(all) => reading.report(
             listen_at,
             "is reachable from other machines, and nothing checks who calls",
             "add [auth], listen on 127.0.0.1 or [::1], or set `allow_unauthenticated = true` if a proxy in front checks callers",

@@ -88,8 +88,9 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     let contract = stands(reading, &root, all.contract.take(), ("contract", tables::contract));
     check::across(reading, &all, &gateway);
     check::grants(reading, &all);
+    check::callers(reading, &all);
     check::cluster(reading, all.cluster.as_ref(), &gateway);
-    check::doors(reading, all.auth.as_ref(), &gateway, &listen_at);
+    check::doors(reading, &all, &gateway, &listen_at);
     let problems = reading.take_problems();
     if !problems.is_empty() {
         let files: Vec<PathBuf> =
@@ -209,6 +210,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     once(reading, &mut all.auth, more.auth);
     once(reading, &mut all.cluster, more.cluster);
     once(reading, &mut all.admin, more.admin);
+    all.nobody = all.nobody.take().or(more.nobody);
     once(reading, &mut all.audit, more.audit);
     once(reading, &mut all.contract, more.contract);
     once(reading, &mut all.telemetry, more.telemetry);

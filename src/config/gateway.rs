@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use url::Url;
 
 use super::SecretBytes;
@@ -27,6 +28,8 @@ pub struct Gateway {
     pub allowed_hosts: Option<Vec<String>>,
     /// `allowed_origins`: `None`: origin of `public_url`, localhost origins when bound to loopback.
     pub allowed_origins: Option<Vec<String>>,
+    /// `trusted_proxies`: networks whose word about a client's address is believed.
+    pub trusted_proxies: Vec<IpNet>,
     /// `allow_unauthenticated`: listen beyond loopback without `[auth]`.
     pub allow_unauthenticated: bool,
     /// `keys`: base64 of at least 32 bytes each; the first seals, all open. Decoded.

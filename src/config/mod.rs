@@ -40,7 +40,7 @@ mod warnings;
 pub mod watch;
 
 pub use admin::Admin;
-pub use audit::{Audit, AuditFile};
+pub use audit::{Audit, AuditArguments, AuditFile};
 pub use auth::Auth;
 pub use cluster::Cluster;
 pub use contract::{Contract, Guarding, Validating};
@@ -163,6 +163,8 @@ pub struct Server {
     pub validate: Validating,
     /// `[server.credentials]`
     pub credentials: Credentials,
+    /// `client_cert` and `client_key`: what it is shown in the handshake; `None`: nothing.
+    pub identity: Option<ClientFiles>,
     /// `forward_headers`: headers of a client's request that go along with its calls; never credentials.
     pub forward_headers: Vec<http::HeaderName>,
 }
@@ -194,6 +196,15 @@ impl Server {
 
 /// How much longer than `max_result` a result may be to be cut; beyond, it is refused.
 const LONGER: usize = 16;
+
+/// `client_cert` and `client_key`, PEM: who the gateway is to a server that asks for a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientFiles {
+    /// The certificate first, then those that lead to its authority.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
 
 /// Where a server is.
 #[derive(Clone, PartialEq)]
@@ -338,7 +349,7 @@ pub struct Tls {
     pub cert: PathBuf,
     /// `key`: PEM.
     pub key: PathBuf,
-    /// `client_ca`: PEM; clients without a certificate of these authorities are not let in.
+    /// `client_ca`: PEM; a certificate of these authorities says who a client is. Without `[auth]` every client needs one.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -349,6 +360,14 @@ pub struct Telemetry {
     pub log: String,
     /// `log_format`; `None`: JSON, text on a terminal.
     pub log_format: Option<LogFormat>,
+    /// `otlp`: a collector that takes OTLP over HTTP; `None`: no span is made.
+    pub otlp: Option<Url>,
+    /// `service_name`: who we are in traces.
+    pub service_name: String,
+    /// `trust_trace_context`: whether the traces of clients are continued.
+    pub trust_trace_context: bool,
+    /// `baggage`: whether `baggage` of clients goes on to servers.
+    pub baggage: bool,
 }
 
 /// `log_format`

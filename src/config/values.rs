@@ -1,12 +1,13 @@
 //! Readers of single values: what each kind of value must look like.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use ipnet::IpNet;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use url::Url;
@@ -162,6 +163,20 @@ pub(super) fn address(node: &Node<'_>) -> Option<SocketAddr> {
     node.parsed(|text| {
         text.parse().map_err(|_| {
             Wrong::new("is not an IP address and a port", "as \"127.0.0.1:8080\", or \"[::]:8080\" for IPv6")
+        })
+    })
+}
+
+/// A network, or one address.
+pub(super) fn network(node: &Node<'_>) -> Option<IpNet> {
+    node.parsed(|text| {
+        let one = || text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
+        let network = text.parse::<IpNet>().map(|network| network.trunc()).or_else(|_| one());
+        network.map_err(|_| {
+            Wrong::new(
+                "is not a network",
+                "as \"10.0.0.0/8\" or \"fd00::/8\", or one address as \"10.1.2.3\"",
+            )
         })
     })
 }

@@ -62,7 +62,8 @@ impl Config {
             let message = format!("many clients refuse names longer than {LONGEST_NAME}");
             found.push(warning("gateway.max_name_length", message, ""));
         }
-        if !self.gateway.listen.ip().is_loopback() && self.auth.is_none() {
+        let certified = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+        if !self.gateway.listen.ip().is_loopback() && self.auth.is_none() && !certified {
             let message = "everybody who reaches the listener may call every tool";
             found.push(warning(
                 "gateway.allow_unauthenticated",

@@ -92,19 +92,47 @@ pub(super) fn join<'t>(members: impl Iterator<Item = &'t str>) -> String {
     joined
 }
 
-/// The caller's trace, continued; none is begun here. `_meta` wins over the header (M-28).
+/// The caller's trace, continued; none is begun here.
 pub(super) fn trace(call: &Call) -> Option<TraceContext> {
-    let (parent, state) = told_trace(call)?;
+    if !trusts(call) {
+        return None;
+    }
+    // What is malformed is no reason to refuse: then it is another trace (M-28).
+    let (parent, state) = told(call)?;
     Some(TraceContext::continue_from(Some(&parent), state.as_deref()))
 }
 
-/// The id of the caller's trace, if it gave one.
-pub(super) fn trace_id(call: &Call) -> Option<String> {
-    trace::trace_id(&told_trace(call)?.0).map(str::to_owned)
+/// The caller's span, if it is told and trusted. `_meta` wins over the header (M-28).
+pub(super) fn told_trace(call: &Call) -> Option<TraceContext> {
+    let (parent, state) = told(call).filter(|_| trusts(call))?;
+    TraceContext::read(&parent, state.as_deref())
+}
+
+/// The span that the header tells, where `_meta` tells this other one.
+pub(super) fn other_trace(call: &Call, told: &TraceContext) -> Option<TraceContext> {
+    let header = call.headers.get("traceparent")?.to_str().ok()?;
+    TraceContext::read(header, None).filter(|other| other.span_id != told.span_id)
+}
+
+/// The caller's `baggage`, where it may go on (M-28).
+pub(super) fn baggage(call: &Call) -> Option<String> {
+    if !call.snapshot.config.telemetry.baggage {
+        return None;
+    }
+    let meta = call.envelope.meta.as_ref().and_then(|meta| meta.baggage);
+    let value = match meta {
+        Some(span) => string(span.of(call.envelope.text())),
+        None => call.headers.get("baggage").and_then(|value| value.to_str().ok()).map(Cow::from),
+    };
+    value.as_deref().and_then(trace::baggage).map(str::to_owned)
+}
+
+fn trusts(call: &Call) -> bool {
+    call.snapshot.config.telemetry.trust_trace_context
 }
 
 /// `traceparent` and `tracestate` as they came.
-fn told_trace(call: &Call) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
+fn told(call: &Call) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
     let text = call.envelope.text();
     let header = |name: &str| call.headers.get(name).and_then(|v| v.to_str().ok()).map(Cow::from);
     let meta = call.envelope.meta.as_ref();

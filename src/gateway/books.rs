@@ -253,6 +253,7 @@ impl Gateway {
         let shelved = books.now();
         let Some((at, book)) = shelved.find(name, &call.rights) else { return Ok(None) };
         outlet.admitted();
+        record.own(name);
         books.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(book.name.clone());
         let info = &call.snapshot.server_info;
         let parts = if call.method == Method::PromptsGet {
@@ -263,12 +264,10 @@ impl Gateway {
             let page = shelved.page(at, section(call)?.as_deref(), &call.rights);
             let outcome = if page.is_err() { Outcome::ToolError } else { Outcome::Ok };
             record.outcome(outcome);
-            let parts = match page {
+            match page {
                 Ok(text) => results::tool_text(&text, info),
                 Err(wrong) => relay::tool_error(&wrong, info),
-            };
-            self.metrics.tool("", name).record(outcome, call.arrived.elapsed(), Some(parts.len()));
-            parts
+            }
         };
         Ok(Some(parts))
     }

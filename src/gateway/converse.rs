@@ -55,6 +55,7 @@ impl Gateway {
         if let Some(ticket) = self.ticket(&talk)? {
             return Box::pin(self.resume(ticket, talk)).await;
         }
+        talk.record.leaves(&mut talk.errand);
         let asked = Instant::now();
         let sent = talk.errand.server.call(&talk.errand.request, talk.errand.timeout).await;
         talk.record.waited(asked.elapsed());
@@ -63,6 +64,7 @@ impl Gateway {
             return Err(GatewayError::UnknownItem("item"));
         }
         talk.legacy = exchange.is_legacy();
+        talk.record.spoke(exchange.version());
         loop {
             let waiting = Instant::now();
             let message = exchange.next().await;

@@ -147,6 +147,8 @@ impl Gateway {
         outlet: &Outlet,
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
+        let name = SEARCHING[own as usize];
+        record.own(name);
         if own == Own::Call {
             return self.call_found(call, outlet, record).await;
         }
@@ -155,11 +157,8 @@ impl Gateway {
             Own::Search => self.search_tools(call).await?,
             _ => self.describe_tool(call, record).await?,
         };
-        let name = SEARCHING[own as usize];
         let outcome = if answer.is_error { Outcome::ToolError } else { Outcome::Ok };
         record.outcome(outcome);
-        let parts = answer.parts(&call.snapshot.server_info);
-        self.metrics.tool("", name).record(outcome, call.arrived.elapsed(), Some(parts.len()));
-        Ok(parts)
+        Ok(answer.parts(&call.snapshot.server_info))
     }
 }

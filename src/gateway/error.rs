@@ -59,6 +59,10 @@ pub enum GatewayError {
 }
 
 impl GatewayError {
+    /// What is said to a request that still runs at the end of the drain.
+    pub const STOPPED: Self =
+        Self::Internal("the gateway is stopping and gave this request up; it may have had effects");
+
     /// Whether a model can act on it: then a tool call has a result that says it (design §6).
     pub const fn is_for_the_model(&self) -> bool {
         matches!(self, Self::Server(_) | Self::Parked(..))

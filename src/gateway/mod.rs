@@ -1,8 +1,10 @@
 //! The core: one [`Call`] in, one result or error out, notices on the way; knows only modern MCP.
 
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::{Notify, mpsc};
@@ -17,6 +19,7 @@ mod cut;
 mod digest;
 mod discover;
 mod discovery;
+mod draft;
 pub mod error;
 mod invoke;
 mod leaves;
@@ -42,6 +45,7 @@ pub mod snapshot;
 mod state;
 mod tasks;
 mod told;
+mod traced;
 pub mod view;
 
 pub use error::GatewayError;
@@ -61,8 +65,8 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::version::{Era, Revision};
 use crate::seal::Sealer;
-use crate::telemetry::Metrics;
 use crate::telemetry::audit::Audit;
+use crate::telemetry::{Metrics, Spans};
 use record::Record;
 
 /// One request, checked against its headers, in modern meaning.
@@ -88,6 +92,8 @@ pub struct Call {
     pub members: Members,
     /// The number of the HTTP request, as `X-Request-Id` tells it.
     pub request: u64,
+    /// The client's address, as far as it is known.
+    pub address: Option<IpAddr>,
     /// What the client said of itself.
     pub client: Client,
     /// When it arrived.
@@ -193,13 +199,16 @@ pub struct Gateway {
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
     sealer: Sealer,
-    audit: Option<Audit>,
+    audit: ArcSwapOption<Audit>,
+    spans: Option<Spans>,
     streams: Arc<Quota>,
     links: links::Links,
     counting: limits::Counting,
     parked: Arc<parked::Parked>,
     cluster: Option<Arc<Cluster>>,
     drain: CancellationToken,
+    /// Cancelled when what still runs is given up.
+    cut: CancellationToken,
 }
 
 impl Gateway {
@@ -218,28 +227,35 @@ impl Gateway {
             catalogue,
             metrics,
             sealer,
-            audit: None,
+            audit: ArcSwapOption::empty(),
+            spans: None,
             streams: Arc::default(),
             links: links::Links::default(),
             counting: limits::Counting::default(),
             parked,
             cluster: None,
             drain: CancellationToken::new(),
+            cut: CancellationToken::new(),
         }
     }
 
-    /// The same, with an audit log.
+    /// The same, with spans of what it does.
     #[must_use]
-    pub fn with_audit(self, audit: Option<Audit>) -> Self {
-        if let (Some(contracts), Some(audit)) = (self.catalogue.contracts(), &audit) {
+    pub fn with_spans(self, spans: Option<Spans>) -> Self {
+        Self { spans, ..self }
+    }
+
+    /// The audit log, if there is one.
+    pub fn audit(&self) -> Option<Arc<Audit>> {
+        self.audit.load_full()
+    }
+
+    /// What is done from now on is told to this audit log, or to none.
+    pub fn set_audit(&self, audit: Option<Arc<Audit>>) {
+        if let Some(contracts) = self.catalogue.contracts() {
             contracts.set_audit(audit.clone());
         }
-        Self { audit, ..self }
-    }
-
-    /// Where every call leaves a line, if anywhere.
-    pub const fn audit(&self) -> Option<&Audit> {
-        self.audit.as_ref()
+        self.audit.store(audit);
     }
 
     /// What seals handles that clients hold.
@@ -260,9 +276,21 @@ impl Gateway {
         self.catalogue.nudge();
     }
 
-    /// Ends all streams of changes, with words, over a few seconds.
-    pub fn drain(&self) {
+    /// Ends all streams of changes, with words, over a few seconds. Calls that wait for their clients' answers, and that
+    /// nobody attends, are kept for `patience` from now on.
+    pub fn drain(&self, patience: Duration) {
         self.drain.cancel();
+        self.parked.hurry(patience);
+    }
+
+    /// Gives up what still runs: doors tell their clients so.
+    pub fn cut(&self) {
+        self.cut.cancel();
+    }
+
+    /// Cancelled by [`Gateway::cut`]. One lock for all who wait for it: not for calls that are soon over.
+    pub const fn is_cut(&self) -> &CancellationToken {
+        &self.cut
     }
 
     /// Returns once no call waits for its client's answers.
@@ -282,6 +310,10 @@ impl Gateway {
     pub async fn handle(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
         let mut record = Record::open(self, &call);
         let result = self.run(&call, &outlet, &mut record).await;
+        if record.is_strict() {
+            // Boxed: all calls would be larger for those that wait.
+            return Box::pin(record.close_surely(result)).await;
+        }
         record.close(&result);
         result
     }

@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use prometheus::IntGauge;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 mod ended;
@@ -51,6 +52,10 @@ pub(super) struct Parked {
     gauge: IntGauge,
     /// Cancelled when nobody may wait any longer.
     close: CancellationToken,
+    /// Cancelled when the process is about to end: who is not there yet gets [`Parked::hurry`]'s time.
+    leaving: CancellationToken,
+    /// Since when, and how much.
+    patience: OnceLock<(Instant, Duration)>,
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +112,8 @@ impl Parked {
             kept: watch::channel(0).0,
             gauge,
             close: CancellationToken::new(),
+            leaving: CancellationToken::new(),
+            patience: OnceLock::new(),
         }
     }
 
@@ -166,6 +173,13 @@ impl Parked {
         let _ = self.kept.subscribe().wait_for(|kept| *kept == 0).await;
     }
 
+    /// From now on a call that nobody attends is kept for this long: whoever has left it would hold up the end.
+    pub(super) fn hurry(&self, patience: Duration) {
+        // The first word counts; there is no second.
+        let _ = self.patience.set((Instant::now(), patience));
+        self.leaving.cancel();
+    }
+
     /// Whether every call is given up.
     pub(super) fn is_closing(&self) -> bool {
         self.close.is_cancelled()
@@ -180,6 +194,14 @@ impl Parked {
 }
 
 impl Place {
+    /// Comes back when a call that nobody attends has waited long enough, since the process ends.
+    pub(super) async fn hurried(&self, alone_since: Instant) {
+        self.parked.leaving.cancelled().await;
+        if let Some((began, patience)) = self.parked.patience.get() {
+            sleep_until(alone_since.max(*began) + *patience).await;
+        }
+    }
+
     /// Cancelled when the call must be given up.
     pub(super) fn closing(&self) -> CancellationToken {
         self.parked.close.clone()

@@ -1,14 +1,18 @@
-//! The one place that records how a request ended, in metrics and in the audit log; a record dropped open means it
-//! was cancelled.
+//! The one place that records how a request ended: in metrics, in the audit log, in spans. A record dropped open means
+//! that it was cancelled.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::along::trace_id;
+use super::along::told_trace;
+use super::draft::{self, Draft};
 use super::error::GatewayError;
+use super::invoke::Errand;
 use super::snapshot::Endpoint;
+use super::traced::{self, Ended, Traced};
 use super::view::Route;
 use super::{Call, Gateway};
 use crate::auth::Principal;
@@ -16,12 +20,14 @@ use crate::policy::Decision;
 use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;
-use crate::telemetry::audit::{Audit, Caller, Entry};
+use crate::telemetry::audit::{Audit, Entry};
 use crate::telemetry::recent::Denial;
 use crate::telemetry::{Metrics, Outcome};
 
 /// Bytes of a name or address that the audit log keeps of what a client sent.
 const LONGEST: usize = 1024;
+/// What tools are called in metrics that are in no catalogue: a client can invent any.
+const NO_TOOL: &str = "other";
 
 /// One request from arrival to end.
 #[derive(Debug)]
@@ -35,6 +41,8 @@ pub(super) struct Record {
     waited: Duration,
     server: Option<Arc<str>>,
     route: Option<Arc<Route>>,
+    /// A tool or prompt of the gateway's own that it is for.
+    own: Option<Box<str>>,
     /// Set where a successful answer is not simply `ok`.
     outcome: Option<Outcome>,
     /// It was counted against the limits.
@@ -43,30 +51,43 @@ pub(super) struct Record {
     concealed: bool,
     /// What the audit log wants besides; `None`: there is no log.
     audit: Option<Box<Draft>>,
+    /// Its spans; `None`: nobody wants them.
+    traced: Option<Box<Traced>>,
     closed: bool,
 }
 
-/// What only the audit log wants.
-#[derive(Debug)]
-struct Draft {
-    audit: Audit,
-    request: u64,
-    endpoint: Arc<Endpoint>,
-    request_bytes: usize,
-    trace: Option<String>,
-    item: Option<String>,
-    grant: Option<usize>,
+/// How a request ended.
+struct End {
+    outcome: Outcome,
+    /// Size of the result, if there is one.
+    bytes: Option<usize>,
+    /// The code of a JSON-RPC error.
+    code: Option<i32>,
+    /// All scopes it needs, if it was denied for want of them.
+    scopes: Vec<String>,
 }
+
+/// The call is done, but nobody would know.
+const UNTOLD: GatewayError =
+    GatewayError::Internal("the audit log cannot be written; the request may have had effects");
 
 impl Gateway {
     /// Records that somebody known was not let in, for want of these scopes. What was asked is not: nobody read it.
-    pub fn turned_away(&self, request: u64, endpoint: &Endpoint, principal: &Principal, scopes: &[String]) {
+    /// `request`: its number and its client's address.
+    pub fn turned_away(
+        &self,
+        request: (u64, Option<IpAddr>),
+        endpoint: &Endpoint,
+        principal: &Principal,
+        scopes: &[String],
+    ) {
         self.metrics.recent.denial(|| denial(principal, "other", scopes));
-        let Some(audit) = &self.audit else { return };
+        let Some(audit) = self.audit() else { return };
         audit.write(Entry {
             at: SystemTime::now(),
-            request,
-            caller: named(principal),
+            request: request.0,
+            address: request.1,
+            caller: draft::named(principal),
             endpoint: endpoint.config.path.clone(),
             method: "other",
             server: None,
@@ -79,17 +100,8 @@ impl Gateway {
             request_bytes: 0,
             result_bytes: None,
             trace: None,
+            arguments: None,
         });
-    }
-}
-
-/// A caller as the audit log names it.
-fn named(principal: &Principal) -> Caller {
-    Caller {
-        principal: Arc::clone(&principal.id),
-        issuer: Arc::clone(&principal.issuer),
-        subject: Arc::clone(&principal.subject),
-        client: principal.client.clone(),
     }
 }
 
@@ -107,15 +119,12 @@ fn denial(principal: &Principal, method: &'static str, scopes: &[String]) -> Den
 
 impl Record {
     pub(super) fn open(gateway: &Gateway, call: &Call) -> Self {
-        let draft = |audit: &Audit| Draft {
-            audit: audit.clone(),
-            request: call.request,
-            endpoint: Arc::clone(&call.endpoint),
-            request_bytes: call.envelope.body().len(),
-            trace: trace_id(call),
-            item: None,
-            grant: None,
+        let traced = gateway.spans.as_ref().and_then(|spans| Traced::open(spans, call));
+        let trace = || match &traced {
+            Some(traced) => Some(traced.trace_id()),
+            None => told_trace(call).map(|told| told.trace_text()),
         };
+        let audit = gateway.audit().map(|audit| Box::new(Draft::new(audit, call, trace())));
         Self {
             metrics: Arc::clone(&gateway.metrics),
             method: call.method,
@@ -125,18 +134,59 @@ impl Record {
             waited: Duration::ZERO,
             server: None,
             route: None,
+            own: None,
             outcome: None,
             counted: false,
             concealed: false,
-            audit: gateway.audit.as_ref().map(|audit| Box::new(draft(audit))),
+            audit,
+            traced,
             closed: false,
         }
+    }
+
+    /// Whether the answer waits until the log has its line (`audit.strict`).
+    pub(super) fn is_strict(&self) -> bool {
+        self.audit.as_ref().is_some_and(|draft| draft.strict)
+    }
+
+    /// Whether nothing may be done since it could not be told.
+    pub(super) fn is_silenced(&self) -> bool {
+        self.audit.as_ref().is_some_and(|draft| draft.strict && draft.audit.is_broken())
     }
 
     /// The name or address the client gave.
     pub(super) fn asked(&mut self, item: &str) {
         if let Some(draft) = &mut self.audit {
             draft.item = Some(item[..item.floor_char_boundary(LONGEST)].to_owned());
+        }
+        if let Some(traced) = &mut self.traced {
+            traced.asked(item);
+        }
+    }
+
+    /// The call is this one, which came inside another.
+    pub(super) fn arguments(&mut self, inner: &Call) {
+        if let Some(draft) = &mut self.audit {
+            draft.arguments = draft::arguments(inner);
+        }
+    }
+
+    /// It is for a tool or a prompt of the gateway's own.
+    pub(super) fn own(&mut self, name: &str) {
+        self.own = Some(name.into());
+    }
+
+    /// Its request is about to go to a server, in the trace that it is a part of.
+    pub(super) fn leaves(&mut self, errand: &mut Errand<'_>) {
+        if let Some(traced) = &mut self.traced {
+            traced.leaves(&mut errand.request, errand.native, &errand.server.config);
+        }
+    }
+
+    /// The revision that its server speaks.
+    pub(super) fn spoke(&mut self, version: &str) {
+        if let Some(traced) = &mut self.traced {
+            traced.spoke(version);
         }
     }
 
@@ -179,6 +229,29 @@ impl Record {
 
     pub(super) fn close(mut self, result: &Result<Parts, GatewayError>) {
         self.closed = true;
+        let end = self.end(result);
+        self.write(end);
+    }
+
+    /// The same, with the answer held back until the log has its line. Without one there is no answer.
+    pub(super) async fn close_surely(
+        mut self,
+        result: Result<Parts, GatewayError>,
+    ) -> Result<Parts, GatewayError> {
+        let mut end = self.end(&result);
+        let mut result = result;
+        if let Some((audit, entry)) = self.entry(&end, self.arrived.elapsed())
+            && !audit.write_surely(entry).await
+        {
+            result = Err(UNTOLD);
+            end = self.end(&result);
+        }
+        self.closed = true;
+        self.write(end);
+        result
+    }
+
+    fn end(&self, result: &Result<Parts, GatewayError>) -> End {
         let (outcome, bytes) = match result {
             Ok(parts) => (self.outcome.unwrap_or(Outcome::Ok), Some(parts.len())),
             Err(error) => (error.outcome(), None),
@@ -188,17 +261,23 @@ impl Record {
             Err(GatewayError::Scope(scopes)) => scopes.clone(),
             _ => Vec::new(),
         };
-        self.write(outcome, bytes, scopes);
+        End { outcome, bytes, code: result.as_ref().err().map(GatewayError::code), scopes }
     }
 
-    fn write(&mut self, outcome: Outcome, bytes: Option<usize>, scopes: Vec<String>) {
+    fn write(&mut self, end: End) {
         let took = self.arrived.elapsed();
-        let method = self.method.as_str();
+        let (method, outcome) = (self.method.as_str(), end.outcome);
         self.metrics.request(method, self.server.as_deref().unwrap_or_default(), outcome, self.era);
         self.metrics.client_call(self.principal.client_label(), outcome);
         self.metrics.overhead(method, took.saturating_sub(self.waited));
-        if let Some(route) = self.route.as_ref().filter(|_| self.method == Method::ToolsCall) {
-            route.metrics(&self.metrics).record(outcome, took, bytes);
+        if self.method == Method::ToolsCall {
+            match (&self.route, &self.own) {
+                (Some(route), _) => route.metrics(&self.metrics).record(outcome, took, end.bytes),
+                (None, own) => {
+                    let name = own.as_deref().unwrap_or(NO_TOOL);
+                    self.metrics.tool("", name).record(outcome, took, end.bytes);
+                }
+            }
         }
         tracing::debug!(
             method,
@@ -208,10 +287,14 @@ impl Record {
             "request"
         );
         if outcome == Outcome::Denied {
-            self.metrics.recent.denial(|| self.denied(&scopes));
+            self.metrics.recent.denial(|| self.denied(&end.scopes));
         }
-        if let Some(draft) = self.audit.take().filter(|_| is_use(self.method) || outcome == Outcome::Denied) {
-            self.tell(*draft, (outcome, scopes), took, bytes);
+        if let Some(traced) = self.traced.take() {
+            let target = traced::target(self.route.as_deref(), self.own.as_deref());
+            traced.close(Ended { outcome, code: end.code }, self.server.as_deref(), target);
+        }
+        if let Some((audit, entry)) = self.entry(&end, took) {
+            audit.write(entry);
         }
     }
 
@@ -225,64 +308,40 @@ impl Record {
         }
     }
 
-    fn tell(
-        &self,
-        draft: Draft,
-        (outcome, scopes): (Outcome, Vec<String>),
-        took: Duration,
-        result_bytes: Option<usize>,
-    ) {
-        let exposed = draft.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
+    /// The line for the log, where it wants one and has none yet.
+    fn entry(&mut self, end: &End, took: Duration) -> Option<(Arc<Audit>, Entry)> {
+        let kept =
+            *self.audit.take().filter(|_| draft::is_use(self.method) || end.outcome == Outcome::Denied)?;
+        let exposed = kept.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
         let native = self.route.as_ref().map(|route| route.native());
         let native = native.filter(|native| exposed.as_deref() != Some(*native)).map(str::to_owned);
-        draft.audit.write(Entry {
+        let entry = Entry {
             at: SystemTime::now(),
-            request: draft.request,
-            caller: named(&self.principal),
-            endpoint: draft.endpoint.config.path.clone(),
+            request: kept.request,
+            address: kept.address,
+            caller: draft::named(&self.principal),
+            endpoint: kept.endpoint.config.path.clone(),
             method: self.method.as_str(),
             server: self.server.clone(),
-            item: exposed.map(|name| (item_key(self.method, &name), name)),
+            item: exposed.map(|name| (draft::item_key(self.method, &name), name)),
             native,
-            grant: draft.grant,
-            scopes,
-            outcome,
+            grant: kept.grant,
+            scopes: end.scopes.clone(),
+            outcome: end.outcome,
             took,
-            request_bytes: draft.request_bytes,
-            result_bytes,
-            trace: draft.trace,
-        });
-    }
-}
-
-/// Whether a request uses something of a server. Looking at lists is no use; being denied is told of every method.
-const fn is_use(method: Method) -> bool {
-    !matches!(
-        method,
-        Method::Discover
-            | Method::Initialize
-            | Method::ToolsList
-            | Method::PromptsList
-            | Method::ResourcesList
-            | Method::TemplatesList
-    )
-}
-
-/// What kind of name the audit log has before it.
-fn item_key(method: Method, name: &str) -> &'static str {
-    match method {
-        Method::ToolsCall => "tool",
-        Method::PromptsGet => "prompt",
-        // A completion is of a prompt's argument or of an address; names of prompts have no scheme.
-        Method::Complete if !name.contains(':') => "prompt",
-        _ => "uri",
+            request_bytes: kept.request_bytes,
+            result_bytes: end.bytes,
+            trace: kept.trace,
+            arguments: kept.arguments,
+        };
+        Some((kept.audit, entry))
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
         if !self.closed {
-            self.write(Outcome::Cancelled, None, Vec::new());
+            self.write(End { outcome: Outcome::Cancelled, bytes: None, code: None, scopes: Vec::new() });
         }
     }
 }

@@ -13,6 +13,10 @@ use crate::outbound::{Failure, OutboundError};
 use crate::policy::Decision;
 use crate::protocol::method::Kind;
 
+/// With `audit.strict` nothing is done that cannot be told.
+const UNWRITTEN: GatewayError =
+    GatewayError::Internal("the audit log cannot be written, so nothing was done");
+
 impl Gateway {
     /// Lets a caller use what it asked for, or not (design §7). Whatever goes on to a server for a caller comes
     /// through here first: calls, prompts, reads, completions, each retry anew, before the first byte of
@@ -25,6 +29,9 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<(), GatewayError> {
         record.decided(decision);
+        if record.is_silenced() {
+            return Err(UNWRITTEN);
+        }
         match decision {
             Decision::Allowed { .. } => {
                 outlet.admitted();

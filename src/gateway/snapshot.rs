@@ -13,11 +13,12 @@ use super::sheet::Sheets;
 use super::view::Views;
 use crate::auth::{Authenticator, Principal};
 use crate::catalogue::{Member, Shelf};
-use crate::config::{Config, Discovery, Endpoint as EndpointConfig};
+use crate::config::{Audit, AuditArguments, Config, Discovery, Endpoint as EndpointConfig};
 use crate::outbound::Context;
 use crate::policy::{Caller, Decision, GrantSet, Policy, Rights};
 use crate::protocol::items::json_string;
 use crate::protocol::method::Kind;
+use crate::telemetry::audit::{Keep, Path};
 
 /// Callers whose rights an endpoint remembers, and for how long if they do not come back.
 const MOST_CALLERS: u64 = 20_000;
@@ -41,6 +42,8 @@ pub struct Snapshot {
     /// Who is let in; without one everybody is, as `anonymous`. Here, so that nobody let in by one configuration
     /// is ever judged by the grants of another.
     pub auth: Option<Arc<Authenticator>>,
+    /// What the audit log keeps of arguments; `None`: nothing.
+    pub(super) kept: Option<Arc<Keep>>,
 }
 
 /// One MCP server towards clients.
@@ -90,6 +93,7 @@ impl Snapshot {
             server_info: server_info(&config),
             rules: NameRules::from(&config.gateway),
             limits: Limits::new(&config.limits, &Limits::default()),
+            kept: kept(&config.audit),
             policy,
             config,
             auth: None,
@@ -203,6 +207,16 @@ impl Endpoint {
     pub(super) fn gives(&self, rights: &Rights, kinds: &[Kind]) -> bool {
         rights.is_open() || self.sees(rights, kinds).any(|sees| sees)
     }
+}
+
+/// What of arguments the audit log keeps.
+fn kept(audit: &Audit) -> Option<Arc<Keep>> {
+    let keep = match audit.arguments {
+        AuditArguments::None => return None,
+        AuditArguments::Masked => Keep::Masked(audit.show.iter().map(|path| Path::new(path)).collect()),
+        AuditArguments::Full => Keep::Full,
+    };
+    Some(Arc::new(keep))
 }
 
 fn server_info(config: &Config) -> Bytes {

@@ -1,5 +1,6 @@
 //! Parses one message once, decides its era, hands it on (H-20).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::request::Parts as Head;
@@ -40,6 +41,7 @@ pub(super) struct Visitor {
     pub(super) sent_here: bool,
     /// The number of the HTTP request.
     pub(super) request: u64,
+    pub(super) address: Option<IpAddr>,
     pub(super) at: Instant,
 }
 
@@ -52,6 +54,7 @@ impl Visitor {
             members: Members::default(),
             rights: self.snapshot.rights(&self.endpoint, &self.principal),
             request: self.request,
+            address: self.address,
             endpoint: self.endpoint,
             snapshot: self.snapshot,
             headers: self.headers,
@@ -109,7 +112,7 @@ pub(super) async fn sent_here(door: &Arc<Door>, request: Request, read: body::Re
 /// Where a request came, or the answer that refuses it by its head. Boxed: refusals are rare.
 fn enter(door: &Door, visit: Visit, sent_here: bool) -> Result<(Method, Visitor), Box<Response>> {
     let at = Instant::now();
-    let Visit { http, id: request, snapshot, principal, token } = visit;
+    let Visit { http, id: request, address, snapshot, principal, token } = visit;
     let (head, ()) = http.into_parts();
     let snapshot = snapshot.unwrap_or_else(|| door.gateway.snapshot());
     // Without a principal nobody looked at this request: its endpoint came a moment later.
@@ -121,7 +124,8 @@ fn enter(door: &Door, visit: Visit, sent_here: bool) -> Result<(Method, Visitor)
         return Err(Box::new(refused));
     }
     let headers = head.headers;
-    Ok((head.method, Visitor { headers, endpoint, snapshot, principal, token, sent_here, request, at }))
+    let visitor = Visitor { headers, endpoint, snapshot, principal, token, sent_here, request, address, at };
+    Ok((head.method, visitor))
 }
 
 fn bodyless(door: &Arc<Door>, visitor: Visitor, method: &Method) -> Response {

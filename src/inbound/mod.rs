@@ -1,6 +1,7 @@
 //! The door for MCP clients: the one visible, ordered list of layers, and what stands behind them.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ mod peers;
 mod respond;
 mod well_known;
 
-use crate::auth::Principal;
+use crate::auth::{Certificates, Principal};
 use crate::config::Secret;
 use crate::gateway::{Endpoint, Gateway, Snapshot};
 use crate::net::Budget;
@@ -45,6 +46,8 @@ pub struct Door {
     pub tasks: Tasks,
     /// Metrics of the process.
     pub metrics: Arc<Metrics>,
+    /// Who clients are by their certificates.
+    pub certificates: Certificates,
     /// Sessions of legacy clients.
     pub sessions: Arc<Sessions>,
     /// The other replicas, if there are any.
@@ -99,6 +102,8 @@ struct Visit {
     id: u64,
     /// The configuration under which it is known who calls: the same for the whole of the request.
     snapshot: Option<Arc<Snapshot>>,
+    /// The client's address.
+    address: Option<IpAddr>,
     /// Who calls, once that is known.
     principal: Option<Arc<Principal>>,
     /// The caller's own token, where it is to be exchanged.
@@ -142,7 +147,8 @@ async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
     let (head, body) = http.into_parts();
     let mut payload = layers::unread::Payload::new(&head, body);
     let http = http::Request::from_parts(head, ());
-    let request = Box::new(Visit { http, id: 0, snapshot: None, principal: None, token: None });
+    let visit = Visit { http, id: 0, address: None, snapshot: None, principal: None, token: None };
+    let request = Box::new(visit);
 
     // Innermost first; a request passes them from the bottom up.
     let lent = &mut payload;
@@ -161,7 +167,7 @@ async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
     // A panic in one request is that request's 500, never a dead gateway.
     let serve = move |request| layers::panic::catch(door, request, serve);
     // Outermost, so that every answer has a request id and every log line of a request names it.
-    let mut response = layers::observe::follow(request, serve).await;
+    let mut response = layers::observe::follow(door, request, serve).await;
     // What a refusal left unread must not cost the client its next request.
     payload.read_away(&mut response).await;
     response

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use http::{HeaderValue, StatusCode, header};
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::accept::Accepts;
 use super::error::{Refusal, last_word};
@@ -114,7 +115,7 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
         return empty(StatusCode::NOT_ACCEPTABLE);
     }
     if !accepts.events {
-        return finished(running_without_notices(running, notices).await, &id, false);
+        return finished(running_without_notices(door, running, notices).await, &id, false);
     }
     // Made when it is clear that there will be any: most calls have their result first.
     let events = |id: Id| Events::new(id, door.bounds().keepalive);
@@ -137,6 +138,7 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
     let mut events = events(id);
     events.queue(first);
     events.source = Some((running, notices));
+    events.cut = Some(Box::pin(door.gateway.is_cut().clone().cancelled_owned()));
     stream(StatusCode::OK, Body::Events(Box::new(events)))
 }
 
@@ -171,13 +173,20 @@ fn caught(
 
 /// Nobody can read notices: they are drained so that they do not block the call.
 async fn running_without_notices(
+    door: &Door,
     mut running: Running,
     mut notices: mpsc::Receiver<Parts>,
 ) -> Result<Parts, GatewayError> {
+    let mut cut = pin!(async {
+        sleep(PATIENCE).await;
+        door.gateway.is_cut().cancelled().await;
+    });
     loop {
         tokio::select! {
+            biased;
             result = &mut running => return result,
             Some(_) = notices.recv() => {}
+            () = &mut cut => return Err(GatewayError::STOPPED),
         }
     }
 }
@@ -264,6 +273,8 @@ pub(super) fn stream(status: StatusCode, body: Body) -> Response {
 pub struct Events {
     /// The call and what it says; `None` once it has ended.
     source: Option<(Running, mpsc::Receiver<Parts>)>,
+    /// Fires when the gateway gives up what still runs.
+    cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
     id: Id,
     next: VecDeque<Bytes>,
     quiet: Pin<Box<Sleep>>,
@@ -278,7 +289,14 @@ impl std::fmt::Debug for Events {
 
 impl Events {
     fn new(id: Id, keepalive: Duration) -> Self {
-        Self { source: None, id, next: VecDeque::new(), quiet: Box::pin(sleep(keepalive)), keepalive }
+        Self {
+            source: None,
+            cut: None,
+            id,
+            next: VecDeque::new(),
+            quiet: Box::pin(sleep(keepalive)),
+            keepalive,
+        }
     }
 
     fn queue(&mut self, parts: Parts) {
@@ -308,6 +326,11 @@ impl Events {
         if let Poll::Ready(result) = result {
             self.source = None;
             self.finish(result);
+            return true;
+        }
+        if self.cut.as_mut().is_some_and(|cut| cut.as_mut().poll(context).is_ready()) {
+            self.source = None;
+            self.finish(Err(GatewayError::STOPPED));
             return true;
         }
         if !spoke && self.quiet.as_mut().poll(context).is_ready() {

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::body::Body;
+use super::client_identity::ClientIdentity;
 use super::connect::{Dialer, Wire, bracketed};
 use super::error::{ClientError, Stage, chain};
 use super::h1::H1;
@@ -37,6 +38,8 @@ pub struct ClientOptions {
     pub ca_file: Option<PathBuf>,
     /// Without `ca_file`: PEM file with certificates to trust besides the system's roots.
     pub also_ca_file: Option<PathBuf>,
+    /// What is shown to a server that asks for a certificate.
+    pub identity: Option<Arc<ClientIdentity>>,
     /// Which addresses may be connected to, after resolving.
     pub reach: Reach,
     /// How long a connection is kept without a call.
@@ -57,6 +60,7 @@ impl ClientOptions {
             proxy: None,
             ca_file: None,
             also_ca_file: None,
+            identity: None,
             reach: Reach::Any,
             idle_timeout: Duration::from_secs(60),
             max_connections: 256,
@@ -102,7 +106,10 @@ impl Client {
         let host = options.url.host().ok_or_else(|| bad("has no host"))?;
         let tls = match options.url.scheme() {
             "http" => None,
-            "https" => Some(Tls::new(&host, options.ca_file.as_deref(), options.also_ca_file.as_deref())?),
+            "https" => {
+                let (only, also) = (options.ca_file.as_deref(), options.also_ca_file.as_deref());
+                Some(Tls::new(&host, only, also, options.identity.as_ref())?)
+            }
             _ => return Err(bad("is neither http nor https")),
         };
         let name = host.to_string();

@@ -39,8 +39,13 @@ impl Activity {
         Self { h2, ..Self::default() }
     }
 
+    /// Whether a request is in work.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_work.load(Ordering::Acquire) > 0
+    }
+
     fn phase(&self) -> Phase {
-        if self.in_work.load(Ordering::Acquire) > 0 {
+        if self.is_busy() {
             Phase::Busy
         } else if self.bytes.load(Ordering::Relaxed) || self.requests.load(Ordering::Relaxed) == 0 {
             Phase::Head

@@ -106,6 +106,15 @@ impl Remote {
         self.send(self.request(Method::GET), Parts::new()).await
     }
 
+    /// The same with an `Authorization`.
+    pub async fn get_as(&self, authorization: Option<HeaderValue>) -> Result<Fetched, FetchError> {
+        let mut request = self.request(Method::GET);
+        if let Some(authorization) = authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization);
+        }
+        self.send(request, Parts::new()).await
+    }
+
     /// Posts a form (RFC 6749), with HTTP basic credentials if there are any: see [`basic`].
     pub async fn post_form(
         &self,

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use aws_lc_rs::digest::{SHA256, digest};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -19,8 +20,33 @@ pub struct IdentityFiles {
     pub cert: PathBuf,
     /// `key`: its private key.
     pub key: PathBuf,
-    /// `client_ca`: only clients with a certificate of these authorities are let in.
+    /// `client_ca`: clients with a certificate of another authority are not let in.
     pub client_ca: Option<PathBuf>,
+    /// Clients without any certificate are let in too, to say in another way who they are.
+    pub optional: bool,
+}
+
+/// A client's certificate, which an authority of `client_ca` has signed: its holder has proved that it has the key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerCertificate {
+    /// X.509 in DER.
+    pub der: Vec<u8>,
+    /// SHA-256 of it.
+    pub sha256: [u8; 32],
+}
+
+impl PeerCertificate {
+    /// A certificate by its bytes; nothing is verified.
+    pub fn new(der: &[u8]) -> Self {
+        let mut sha256 = [0; 32];
+        sha256.copy_from_slice(digest(&SHA256, der).as_ref());
+        Self { der: der.to_vec(), sha256 }
+    }
+
+    /// What the other end of a connection has shown, if it has.
+    pub(super) fn of(stream: &TlsStream<TcpStream>) -> Option<Self> {
+        stream.get_ref().1.peer_certificates()?.first().map(|certificate| Self::new(certificate))
+    }
 }
 
 /// Why files cannot be used. Never holds anything of a key.
@@ -97,7 +123,8 @@ fn read(files: &IdentityFiles) -> Result<Read, IdentityError> {
             for certificate in certificates(file, pem)? {
                 roots.add(certificate).map_err(|error| bad(file, error.to_string()))?;
             }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = if files.optional { verifier.allow_unauthenticated() } else { verifier }.build();
             builder.with_client_cert_verifier(verifier.map_err(|error| bad(file, error.to_string()))?)
         }
         _ => builder.with_no_client_auth(),
@@ -108,11 +135,11 @@ fn read(files: &IdentityFiles) -> Result<Read, IdentityError> {
     Ok(Read { config: Arc::new(config), content: [cert, key, client_ca.unwrap_or_default()] })
 }
 
-fn content(file: &Path) -> Result<Vec<u8>, IdentityError> {
+pub(super) fn content(file: &Path) -> Result<Vec<u8>, IdentityError> {
     std::fs::read(file).map_err(|error| bad(file, error.to_string()))
 }
 
-fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+pub(super) fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
@@ -121,6 +148,6 @@ fn certificates(file: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-fn bad(file: &Path, why: impl Into<String>) -> IdentityError {
+pub(super) fn bad(file: &Path, why: impl Into<String>) -> IdentityError {
     IdentityError { file: file.to_path_buf(), why: why.into() }
 }

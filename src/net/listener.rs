@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
+use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +22,7 @@ use super::identity::Identity;
 use super::serve::{Server, refuse};
 use crate::tasks::Tasks;
 
-/// The client's address, an extension of every request.
+/// The client's address, an extension of every request: what the PROXY protocol says, where that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
@@ -40,6 +41,8 @@ pub struct ListenOptions {
     pub keep_alive: Duration,
     /// TLS, where it is ours to end.
     pub tls: Option<Arc<Identity>>,
+    /// Who may say by the PROXY protocol whose connection it is.
+    pub proxies: Vec<IpNet>,
     /// What is counted; clone it before to read it.
     pub stats: Arc<ListenStats>,
 }
@@ -106,7 +109,7 @@ pub async fn serve<S, B>(
     let server = Arc::new(Server::new(service, options, tasks.clone(), drain.clone()));
     let connections = TaskTracker::new();
     let accept = || listener.accept();
-    let each = |(stream, peer): (TcpStream, SocketAddr)| {
+    let mut each = |(stream, peer): (TcpStream, SocketAddr)| {
         if let Some(open) = OneOf::new(&stats, |stats| &stats.open, max) {
             let (server, token) = (Arc::clone(&server), connections.token());
             tasks.spawn("http client connection", async move {
@@ -123,10 +126,24 @@ pub async fn serve<S, B>(
             });
         }
     };
-    drain.run_until_cancelled(accept_all(accept, each)).await;
-    drop(listener);
+    drain.run_until_cancelled(accept_all(accept, &mut each)).await;
+    last_ones(listener, each);
     connections.close();
     connections.wait().await;
+}
+
+/// Takes those that had connected when the listener was closed: the system has said yes to them, and they may have sent
+/// their request already. Whoever comes later is refused, and a load balancer then goes elsewhere.
+fn last_ones(listener: TcpListener, mut each: impl FnMut((TcpStream, SocketAddr))) {
+    // Without the runtime in between, which might not have heard of the latest yet.
+    let Ok(listener) = listener.into_std() else { return };
+    while let Ok((stream, peer)) = listener.accept() {
+        if stream.set_nonblocking(true).is_ok()
+            && let Ok(stream) = TcpStream::from_std(stream)
+        {
+            each((stream, peer));
+        }
+    }
 }
 
 /// Accepts for ever. What fails for one connection is its own matter; what fails for all (no file descriptor left) is

@@ -3,6 +3,7 @@
 pub mod body;
 pub mod budget;
 pub mod client;
+pub mod client_identity;
 mod clock;
 mod connect;
 mod error;
@@ -15,18 +16,20 @@ mod lease;
 pub mod listener;
 pub mod oauth;
 mod pool;
+mod proxied;
 mod proxy;
 pub mod reach;
 pub mod resource;
 mod serve;
-mod tls;
+pub mod tls;
 
 pub use body::Body;
 pub use budget::Budget;
 pub use client::{Client, ClientOptions};
+pub use client_identity::ClientIdentity;
 pub use error::{ClientError, Stage};
 pub use fetch::{FetchError, Fetched, Remote};
-pub use identity::{Identity, IdentityError, IdentityFiles};
+pub use identity::{Identity, IdentityError, IdentityFiles, PeerCertificate};
 pub use listener::{ListenOptions, ListenStats, Peer, serve};
 pub use reach::Reach;
 

@@ -20,12 +20,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tower::{Service, ServiceExt as _};
 
 use super::clock::{Activity, Busy, Clock, Phase};
+use super::identity::PeerCertificate;
 use super::listener::{ListenOptions, Peer};
+use super::proxied;
 use crate::tasks::Tasks;
 
 /// What an HTTP/2 client says first.
@@ -36,6 +38,11 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 4 * 1024 * 1024;
 
+/// How long a drain waits for a request that is on its way: on an HTTP/1.1 connection at rest, whose client does not know
+/// yet, and on one that has said nothing so far. A connection that is closed under a request loses it.
+const ON_ITS_WAY: Duration = Duration::from_millis(250);
+const FIRST_WORD: Duration = Duration::from_secs(1);
+
 /// What all connections of a listener share.
 pub(super) struct Server<S> {
     service: S,
@@ -43,6 +50,12 @@ pub(super) struct Server<S> {
     drain: CancellationToken,
     http1: http1::Builder,
     http2: http2::Builder<Spawn>,
+}
+
+/// Who is at the other end of a connection.
+struct Client {
+    peer: SocketAddr,
+    certificate: Option<Arc<PeerCertificate>>,
 }
 
 /// Runs an HTTP/2 connection's requests.
@@ -77,25 +90,39 @@ where
     }
 
     /// Serves one connection to its end.
-    pub(super) async fn connection(&self, stream: TcpStream, peer: SocketAddr) {
+    pub(super) async fn connection(&self, mut stream: TcpStream, peer: SocketAddr) {
         let accepted = Instant::now();
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY refused");
         }
         let limit = self.options.header_timeout;
-        // Nothing was asked before it is known how the client speaks, so nothing is lost by a drain.
+        let mut client = Client { peer, certificate: None };
+        if self.options.proxies.iter().any(|trusted| trusted.contains(&peer.ip().to_canonical())) {
+            let hello = timeout(limit, proxied::client(&mut stream, peer));
+            match self.unless_drained(hello).await {
+                Some(Ok(Ok(behind))) => client.peer = behind,
+                Some(Ok(Err(error))) if error.kind() == io::ErrorKind::InvalidData => {
+                    tracing::warn!(%peer, %error, "a trusted proxy was not understood");
+                    return;
+                }
+                _ => return,
+            }
+        }
         match &self.options.tls {
             None => {
                 let hello = timeout(limit, speaks_h2(&stream));
-                if let Some(Ok(Ok(h2))) = self.drain.run_until_cancelled(hello).await {
-                    self.speak(stream, h2, peer, accepted).await;
+                if let Some(Ok(Ok(h2))) = self.unless_drained(hello).await {
+                    self.speak(stream, h2, client, accepted).await;
                 }
             }
             Some(identity) => {
                 // Boxed: a handshake's future is large and soon over.
                 let hello = Box::pin(timeout(limit, identity.accept(stream)));
-                match self.drain.run_until_cancelled(hello).await {
-                    Some(Ok(Ok((stream, h2)))) => self.speak(stream, h2, peer, accepted).await,
+                match self.unless_drained(hello).await {
+                    Some(Ok(Ok((stream, h2)))) => {
+                        client.certificate = PeerCertificate::of(&stream).map(Arc::new);
+                        self.speak(stream, h2, client, accepted).await;
+                    }
                     Some(Ok(Err(error))) => tracing::debug!(%peer, %error, "no TLS"),
                     Some(Err(_)) | None => {}
                 }
@@ -103,7 +130,20 @@ where
         }
     }
 
-    async fn speak<T>(&self, stream: T, h2: bool, peer: SocketAddr, accepted: Instant)
+    /// How a connection begins, unless it takes too long for that after a drain has begun.
+    async fn unless_drained<T>(&self, hello: impl Future<Output = T>) -> Option<T> {
+        let drained = async {
+            self.drain.cancelled().await;
+            sleep(FIRST_WORD).await;
+        };
+        tokio::select! {
+            biased;
+            said = hello => Some(said),
+            () = drained => None,
+        }
+    }
+
+    async fn speak<T>(&self, stream: T, h2: bool, client: Client, accepted: Instant)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -113,7 +153,10 @@ where
             let (service, activity) = (self.service.clone(), Arc::clone(&activity));
             service_fn(move |mut request: Request<Incoming>| {
                 let busy = Busy::new(&activity);
-                request.extensions_mut().insert(Peer(peer));
+                request.extensions_mut().insert(Peer(client.peer));
+                if let Some(certificate) = &client.certificate {
+                    request.extensions_mut().insert(Arc::clone(certificate));
+                }
                 let answer = service.clone().oneshot(request);
                 async move { answer.await.map(|answer| answer.map(|body| Counted { body, _busy: busy })) }
             })
@@ -128,7 +171,8 @@ where
         }
     }
 
-    /// Drives a connection until it ends, is drained, or passes a deadline.
+    /// Drives a connection until it ends, is drained, or passes a deadline. Drained, it ends with the answer to the next
+    /// request, which says so; HTTP/2 has a message for that. Without a request it ends after a moment.
     async fn watch<C: GracefulConnection>(
         &self,
         mut connection: Pin<&mut C>,
@@ -139,17 +183,25 @@ where
         let drain = self.drain.child_token();
         let mut drained = pin!(drain.cancelled());
         let mut clock = Clock::new(&self.options, accepted);
+        let mut leaving: Option<Pin<Box<Sleep>>> = None;
         poll_fn(|cx| {
             if activity.h2 {
                 activity.ended.register(cx.waker());
             }
-            if !clock.ending && drained.as_mut().poll(cx).is_ready() {
-                clock.end();
-                connection.as_mut().graceful_shutdown();
+            if leaving.is_none() && drained.as_mut().poll(cx).is_ready() {
+                let wait = if activity.h2 { Duration::ZERO } else { ON_ITS_WAY };
+                leaving = Some(Box::pin(sleep(wait)));
             }
             loop {
                 if connection.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
+                }
+                if let Some(wait) = leaving.as_mut().filter(|_| !clock.ending)
+                    && (activity.is_busy() || wait.as_mut().poll(cx).is_ready())
+                {
+                    clock.end();
+                    connection.as_mut().graceful_shutdown();
+                    continue;
                 }
                 match ready!(clock.poll_expired(cx, activity)) {
                     Phase::Idle if !clock.ending => {

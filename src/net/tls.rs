@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::client_identity::ClientIdentity;
 use super::error::{ClientError, Stage};
 
 /// How to shake hands with one server.
@@ -26,6 +27,7 @@ impl Tls {
         host: &url::Host<&str>,
         ca_file: Option<&Path>,
         also: Option<&Path>,
+        identity: Option<&Arc<ClientIdentity>>,
     ) -> Result<Self, ClientError> {
         let name = match host {
             url::Host::Domain(name) => ServerName::try_from((*name).to_owned())
@@ -34,9 +36,9 @@ impl Tls {
             url::Host::Ipv6(ip) => ServerName::from(std::net::IpAddr::from(*ip)),
         };
         let config = match (ca_file, also) {
-            (Some(path), _) => Ok(client_config(Arc::new(roots_of(path)?))?),
-            (None, Some(path)) => Ok(client_config(Arc::new(with_system_roots(roots_of(path)?)))?),
-            (None, None) => system_roots().and_then(client_config),
+            (Some(path), _) => Ok(client_config(Arc::new(roots_of(path)?), identity)?),
+            (None, Some(path)) => Ok(client_config(Arc::new(with_system_roots(roots_of(path)?)), identity)?),
+            (None, None) => system_roots().and_then(|roots| client_config(roots, identity)),
         };
         Ok(Self { config, name })
     }
@@ -57,15 +59,33 @@ fn tls_error(message: impl Into<String>) -> ClientError {
     ClientError::unsent(Stage::Tls, message)
 }
 
-fn client_config(roots: Arc<RootCertStore>) -> Result<Arc<ClientConfig>, ClientError> {
+fn client_config(
+    roots: Arc<RootCertStore>,
+    identity: Option<&Arc<ClientIdentity>>,
+) -> Result<Arc<ClientConfig>, ClientError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| tls_error(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        Some(identity) => {
+            let resolver: Arc<ClientIdentity> = Arc::clone(identity);
+            builder.with_client_cert_resolver(resolver)
+        }
+        None => builder.with_no_client_auth(),
+    };
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// Whether a file holds certificates that can be trusted.
+///
+/// # Errors
+///
+/// What is wrong with it.
+pub fn examine_roots(path: &Path) -> Result<(), ClientError> {
+    roots_of(path).map(drop)
 }
 
 fn roots_of(path: &Path) -> Result<RootCertStore, ClientError> {

@@ -221,6 +221,11 @@ impl Exchange {
         !self.is_modern()
     }
 
+    /// The revision that the server speaks.
+    pub fn version(&self) -> &str {
+        &self.guard.peer.version
+    }
+
     /// Time does not count from now on: the server waits for a client (design §3).
     pub fn pause(&mut self) {
         self.paused.get_or_insert_with(Instant::now);

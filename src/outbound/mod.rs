@@ -42,6 +42,7 @@ pub use standing::Standing;
 use crate::config::{Config, Server as ServerConfig, Target};
 use crate::net::budget::Budget;
 use crate::net::client::{Client, ClientOptions};
+use crate::net::client_identity::ClientIdentity;
 use crate::protocol::items::json_string;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
@@ -120,10 +121,20 @@ impl Servers {
         futures_util::future::join_all(all.map(|server| server.stop())).await;
     }
 
+    /// Who the gateway is to a server that asks for a certificate.
+    fn identity(&self, server: &ServerConfig) -> Result<Option<Arc<ClientIdentity>>, Failure> {
+        let Some(files) = server.identity.clone() else { return Ok(None) };
+        match ClientIdentity::load(files.cert, files.key, &self.shared.tasks) {
+            Ok(identity) => Ok(Some(identity)),
+            Err(error) => Err(Failure::Unavailable(error.to_string())),
+        }
+    }
+
     fn build(&self, server: &ServerConfig, config: &Config) -> Result<Server, OutboundError> {
         let failed = |failure| OutboundError::new(server.name.as_str().into(), failure, false);
         let origin = match &server.target {
             Target::Http { url, proxy, ca_file } => {
+                let identity = self.identity(server).map_err(failed)?;
                 let options = ClientOptions {
                     reach: crate::net::Reach::Any,
                     url: url.clone(),
@@ -131,6 +142,7 @@ impl Servers {
                     proxy: proxy.clone(),
                     ca_file: ca_file.clone(),
                     also_ca_file: None,
+                    identity,
                     idle_timeout: Duration::from_secs(60),
                     // Beyond the permits: lists and cancels.
                     max_connections: server.max_concurrency

@@ -36,12 +36,6 @@ pub fn headers(request: &Request, version: &str) -> HeaderMap {
     for (name, value) in &request.param_headers {
         headers.insert(name.clone(), value.clone());
     }
-    if let Some(trace) = &request.hop.trace {
-        insert(&mut headers, "traceparent", &trace.traceparent());
-        if let Some(state) = &trace.state {
-            insert(&mut headers, "tracestate", state);
-        }
-    }
     headers
 }
 

@@ -84,9 +84,21 @@ pub struct Tally {
     restarts: AtomicU64,
     skipped_lines: AtomicU64,
     overflows: AtomicU64,
+    /// How many of each the metrics know of. Theirs may be more: another server of this name, of another configuration, has
+    /// counted before.
+    told: [AtomicU64; 3],
 }
 
 impl Tally {
+    /// What is new of these totals.
+    fn news(&self, totals: [u64; 3]) -> [u64; 3] {
+        let mut news = totals;
+        for (told, total) in self.told.iter().zip(&mut news) {
+            *total = total.saturating_sub(told.fetch_max(*total, Ordering::Relaxed));
+        }
+        news
+    }
+
     /// Adds what the process of a place did, which is given up.
     pub(super) fn retire(&self, transport: &Transport) {
         let Transport::Stdio(link) = transport else { return };
@@ -290,7 +302,8 @@ impl Server {
             skipped += counts.skipped_lines;
             overflows += counts.overflows;
         }
-        self.restarts.inc_by(restarts.saturating_sub(self.restarts.get()));
+        let [restarts, skipped, overflows] = tally.news([restarts, skipped, overflows]);
+        self.restarts.inc_by(restarts);
         self.metrics.violations(&self.name, "line", skipped);
         self.metrics.violations(&self.name, "overflow", overflows);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::context::Context;
 use super::credentials::OnBehalf;
@@ -67,6 +67,8 @@ pub struct Hop {
     pub progress: bool,
     /// The trace to continue.
     pub trace: Option<TraceContext>,
+    /// `baggage`, where it may go on.
+    pub baggage: Option<String>,
 }
 
 impl Request {
@@ -136,8 +138,34 @@ impl Hop {
                 out.push(',');
             }
         }
+        if let Some(baggage) = &self.baggage {
+            out.push_str("\"baggage\":");
+            push_json_string(out, baggage);
+            out.push(',');
+        }
         if !self.foreign.is_empty() {
             out.extend([&self.foreign, ","]);
+        }
+    }
+}
+
+impl Request {
+    /// The trace as headers say it: for what stands between us and the server, and servers that look there (M-28).
+    pub(super) fn trace_headers(&self, headers: &mut HeaderMap) {
+        let mut insert = |name, value: &str| {
+            // All of it was held against what a header can say.
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        if let Some(trace) = &self.hop.trace {
+            insert("traceparent", &trace.traceparent());
+            if let Some(state) = &trace.state {
+                insert("tracestate", state);
+            }
+        }
+        if let Some(baggage) = &self.hop.baggage {
+            insert("baggage", baggage);
         }
     }
 }

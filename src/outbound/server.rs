@@ -75,7 +75,7 @@ pub struct Server {
     permits: Arc<Semaphore>,
     pub(super) waiting: AtomicUsize,
     pub(super) up: IntGauge,
-    pub(super) inflight: IntGauge,
+    inflight: IntGauge,
     pub(super) restarts: IntCounter,
     no_discover: AtomicBool,
     /// What the files of its link held when it was made.
@@ -280,6 +280,7 @@ impl Server {
                 modern::body(request, id, &peer.version, &self.client_info),
             ),
         };
+        request.trace_headers(&mut headers);
         for (name, value) in &request.forwarded {
             headers.append(name.clone(), value.clone());
         }

@@ -30,9 +30,10 @@ pub const PROGRESS_TOKEN: &str = "progressToken";
 /// Everything under this prefix is the hop's own (M-23).
 const RESERVED: &str = "io.modelcontextprotocol/";
 /// W3C keys, unprefixed; rewritten per hop (M-28).
-const TRACE: [&str; 3] = [TRACEPARENT, TRACESTATE, "baggage"];
+const TRACE: [&str; 3] = [TRACEPARENT, TRACESTATE, BAGGAGE];
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
+const BAGGAGE: &str = "baggage";
 
 /// The parsed `_meta` of one request.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +54,8 @@ pub struct Meta {
     pub traceparent: Option<Span>,
     /// `tracestate`, as it stands.
     pub tracestate: Option<Span>,
+    /// `baggage`, as it stands.
+    pub baggage: Option<Span>,
 }
 
 impl Meta {
@@ -73,6 +76,7 @@ impl Meta {
                 PROGRESS_TOKEN => &mut meta.progress_token,
                 TRACEPARENT => &mut meta.traceparent,
                 TRACESTATE => &mut meta.tracestate,
+                BAGGAGE => &mut meta.baggage,
                 _ => continue,
             };
             if place.replace(member.value).is_some() {

@@ -30,6 +30,12 @@ impl Tasks {
         Self::default()
     }
 
+    /// A set that ends by itself, for what must outlive the tasks of this one; panics are counted together.
+    #[must_use]
+    pub fn aside(&self) -> Self {
+        Self { panics: Arc::clone(&self.panics), ..Self::default() }
+    }
+
     /// Runs `work` to its end, or until [`Tasks::shutdown`] cancels it at an await point.
     #[allow(clippy::disallowed_methods, reason = "this is the one place that spawns")]
     pub fn spawn<F>(&self, name: &'static str, work: F) -> JoinHandle<()>

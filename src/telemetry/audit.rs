@@ -1,26 +1,32 @@
 //! The audit log: one line of JSON for every call and denial, written on a thread of its own. What it cannot keep up
-//! with is dropped and counted; no call waits for it.
+//! with is dropped and counted; no call waits for it unless it is told to.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use prometheus::IntCounter;
-use serde::Serialize;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use tokio::sync::{mpsc, oneshot};
 
 use super::outcome::Outcome;
 
+mod arguments;
+mod line;
 mod sink;
 #[cfg(test)]
 mod tests;
 
+pub use arguments::{Arguments, Keep, Path};
 use sink::Sink;
 
 /// Entries that may wait for the writer.
 const QUEUE: usize = 8192;
+/// Bytes of messages that may wait with them, for what is told of their arguments.
+const HELD: usize = 32 * 1024 * 1024;
+/// How long a call waits for its line at most.
+const SURE: Duration = Duration::from_secs(10);
 /// Bytes that are written at once.
 const BATCH: usize = 64 * 1024;
 
@@ -33,6 +39,21 @@ pub enum Target {
     Path(PathBuf),
 }
 
+/// A place that can be written to.
+#[derive(Debug)]
+pub struct Opened(Sink);
+
+impl Opened {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn new(target: Target) -> std::io::Result<Self> {
+        Sink::open(target).map(Self)
+    }
+}
+
 /// What became of one call.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -40,6 +61,8 @@ pub struct Entry {
     pub at: SystemTime,
     /// The number of its HTTP request, as `X-Request-Id` says it.
     pub request: u64,
+    /// Its client's address.
+    pub address: Option<IpAddr>,
     /// Who made it.
     pub caller: Caller,
     /// The path of its endpoint.
@@ -64,8 +87,17 @@ pub struct Entry {
     pub request_bytes: usize,
     /// Size of the result, if there was one.
     pub result_bytes: Option<usize>,
-    /// The client's trace id.
+    /// The id of the trace it is a part of.
     pub trace: Option<String>,
+    /// Its arguments, and what is told of them.
+    pub arguments: Option<(Arguments, Arc<Keep>)>,
+}
+
+impl Entry {
+    /// Bytes that it keeps from being let go.
+    fn weight(&self) -> usize {
+        self.arguments.as_ref().map_or(0, |(arguments, _)| arguments.body.len())
+    }
 }
 
 /// A definition that differs from the approved one.
@@ -105,12 +137,25 @@ pub struct Caller {
 pub struct Audit {
     sender: mpsc::Sender<Message>,
     dropped: IntCounter,
+    state: Arc<State>,
+}
+
+/// What both ends know.
+#[derive(Debug, Default)]
+struct State {
+    /// Bytes of messages that wait.
+    held: AtomicUsize,
+    /// The last write failed.
+    broken: AtomicBool,
 }
 
 #[derive(Debug)]
 enum Message {
-    Entry(Box<Entry>),
+    /// A line, and who waits for it.
+    Entry(Box<Entry>, Option<oneshot::Sender<bool>>),
     Contract(Box<ContractEntry>),
+    /// Another place to write to from now on.
+    Move(Opened, oneshot::Sender<()>),
     Stop(oneshot::Sender<()>),
 }
 
@@ -120,31 +165,63 @@ pub struct Writer {
     receiver: mpsc::Receiver<Message>,
     sink: Sink,
     dropped: IntCounter,
+    state: Arc<State>,
 }
 
 impl Audit {
     /// A log and its writer; `dropped` counts lines that are lost.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be opened.
-    pub fn open(target: Target, dropped: &IntCounter) -> std::io::Result<(Self, Writer)> {
+    pub fn new(opened: Opened, dropped: &IntCounter) -> (Self, Writer) {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let writer = Writer { receiver, sink: Sink::open(target)?, dropped: dropped.clone() };
-        Ok((Self { sender, dropped: dropped.clone() }, writer))
+        let state = Arc::<State>::default();
+        let writer = Writer { receiver, sink: opened.0, dropped: dropped.clone(), state: Arc::clone(&state) };
+        (Self { sender, dropped: dropped.clone(), state }, writer)
     }
 
     /// Hands an entry over; never waits.
     pub fn write(&self, entry: Entry) {
-        if self.sender.try_send(Message::Entry(Box::new(entry))).is_err() {
+        let weight = entry.weight();
+        let held = self.state.held.fetch_add(weight, Ordering::Relaxed);
+        // One message alone always has its place.
+        let full = weight > 0 && held > 0 && held + weight > HELD;
+        if full || self.sender.try_send(Message::Entry(Box::new(entry), None)).is_err() {
+            self.state.held.fetch_sub(weight, Ordering::Relaxed);
             self.dropped.inc();
         }
+    }
+
+    /// Hands an entry over and waits until it is written; false if it was not.
+    pub async fn write_surely(&self, entry: Entry) -> bool {
+        let weight = entry.weight();
+        self.state.held.fetch_add(weight, Ordering::Relaxed);
+        let (sender, written) = oneshot::channel();
+        let work = async {
+            if self.sender.send(Message::Entry(Box::new(entry), Some(sender))).await.is_err() {
+                self.state.held.fetch_sub(weight, Ordering::Relaxed);
+                self.dropped.inc();
+                return false;
+            }
+            written.await.unwrap_or(false)
+        };
+        tokio::time::timeout(SURE, work).await.unwrap_or(false)
+    }
+
+    /// Whether the last line could not be written.
+    pub fn is_broken(&self) -> bool {
+        self.state.broken.load(Ordering::Relaxed)
     }
 
     /// Hands over that a definition differs; never waits.
     pub fn write_contract(&self, entry: ContractEntry) {
         if self.sender.try_send(Message::Contract(Box::new(entry))).is_err() {
             self.dropped.inc();
+        }
+    }
+
+    /// Writes to another place from now on; what was handed over before is in the old one when this returns.
+    pub async fn move_to(&self, opened: Opened) {
+        let (sender, done) = oneshot::channel();
+        if self.sender.send(Message::Move(opened, sender)).await.is_ok() {
+            let _ = done.await;
         }
     }
 
@@ -157,33 +234,45 @@ impl Audit {
     }
 }
 
+/// Lines that are written at once.
+#[derive(Debug, Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    lines: u64,
+    /// Who waits for them.
+    waiting: Vec<oneshot::Sender<bool>>,
+    /// What comes after them.
+    then: Option<Message>,
+}
+
 impl Writer {
     /// Writes until it is told to stop, or nobody is left who could.
     pub fn run(mut self) {
         let mut stop = None;
         while let Some(message) = self.receiver.blocking_recv() {
-            let mut batch = Vec::new();
-            let mut lines = 0;
-            let mut next = Some(message);
-            while let Some(message) = next.take() {
-                match message {
-                    Message::Entry(entry) => {
-                        lines += u64::from(line(&entry, &mut batch));
-                    }
-                    Message::Contract(entry) => {
-                        lines += u64::from(contract_line(&entry, &mut batch));
-                    }
-                    Message::Stop(done) => {
-                        self.receiver.close();
-                        stop = Some(done);
-                    }
-                }
-                if batch.len() < BATCH {
-                    next = self.receiver.try_recv().ok();
-                }
+            let batch = self.gather(message);
+            let written = self.sink.write(&batch.bytes);
+            if !written {
+                self.dropped.inc_by(batch.lines);
             }
-            if !self.sink.write(&batch) {
-                self.dropped.inc_by(lines);
+            if batch.lines > 0 {
+                self.state.broken.store(!written, Ordering::Relaxed);
+            }
+            for waiting in batch.waiting {
+                // Who does not wait any more is gone.
+                let _ = waiting.send(written);
+            }
+            match batch.then {
+                Some(Message::Move(opened, done)) => {
+                    self.sink.finish();
+                    self.sink = opened.0;
+                    let _ = done.send(());
+                }
+                Some(Message::Stop(done)) => {
+                    self.receiver.close();
+                    stop = Some(done);
+                }
+                _ => {}
             }
         }
         self.sink.finish();
@@ -191,108 +280,30 @@ impl Writer {
             let _ = done.send(());
         }
     }
-}
 
-/// An entry as it is written.
-#[derive(Serialize)]
-struct Line<'e> {
-    time: &'e str,
-    request: u64,
-    principal: &'e str,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    issuer: &'e str,
-    subject: &'e str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    client: Option<&'e str>,
-    endpoint: &'e str,
-    method: &'e str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    server: Option<&'e str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool: Option<&'e str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt: Option<&'e str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uri: Option<&'e str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    native: Option<&'e str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grant: Option<usize>,
-    #[serde(skip_serializing_if = "<[String]>::is_empty")]
-    scopes: &'e [String],
-    outcome: &'e str,
-    millis: f64,
-    request_bytes: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result_bytes: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<&'e str>,
-}
-
-/// Appends an entry's line; false if it is none, which cannot be.
-fn line(entry: &Entry, batch: &mut Vec<u8>) -> bool {
-    let named = |key: &str| entry.item.as_ref().filter(|(own, _)| *own == key).map(|(_, name)| name.as_str());
-    let time = OffsetDateTime::from(entry.at).format(&Rfc3339).unwrap_or_default();
-    let line = Line {
-        time: &time,
-        request: entry.request,
-        principal: &entry.caller.principal,
-        issuer: &entry.caller.issuer,
-        subject: &entry.caller.subject,
-        client: entry.caller.client.as_deref(),
-        endpoint: &entry.endpoint,
-        method: entry.method,
-        server: entry.server.as_deref(),
-        tool: named("tool"),
-        prompt: named("prompt"),
-        uri: named("uri"),
-        native: entry.native.as_deref(),
-        grant: entry.grant,
-        scopes: &entry.scopes,
-        outcome: entry.outcome.as_str(),
-        // Whole microseconds.
-        millis: entry.took.as_micros() as f64 / 1000.0,
-        request_bytes: entry.request_bytes,
-        result_bytes: entry.result_bytes,
-        trace: entry.trace.as_deref(),
-    };
-    push(&line, batch)
-}
-
-/// An entry of the contract guard as it is written.
-#[derive(Serialize)]
-struct ContractLine<'e> {
-    time: &'e str,
-    event: &'static str,
-    server: &'e str,
-    kind: &'e str,
-    item: &'e str,
-    class: &'e str,
-    held: bool,
-    rules: &'e [String],
-}
-
-fn contract_line(entry: &ContractEntry, batch: &mut Vec<u8>) -> bool {
-    let time = OffsetDateTime::from(entry.at).format(&Rfc3339).unwrap_or_default();
-    let line = ContractLine {
-        time: &time,
-        event: "contract_change",
-        server: &entry.server,
-        kind: entry.kind,
-        item: &entry.item,
-        class: entry.class,
-        held: entry.held,
-        rules: &entry.rules,
-    };
-    push(&line, batch)
-}
-
-fn push(line: &impl Serialize, batch: &mut Vec<u8>) -> bool {
-    let begin = batch.len();
-    if serde_json::to_writer(&mut *batch, line).is_err() {
-        batch.truncate(begin);
-        return false;
+    /// This message and what waits behind it, up to a whole batch or something else than a line.
+    fn gather(&mut self, message: Message) -> Batch {
+        let mut batch = Batch::default();
+        let mut next = Some(message);
+        while let Some(message) = next.take() {
+            match message {
+                Message::Entry(entry, waiting) => {
+                    self.state.held.fetch_sub(entry.weight(), Ordering::Relaxed);
+                    batch.lines += u64::from(line::push(&entry, &mut batch.bytes));
+                    batch.waiting.extend(waiting);
+                }
+                Message::Contract(entry) => {
+                    batch.lines += u64::from(line::push_contract(&entry, &mut batch.bytes));
+                }
+                other => {
+                    batch.then = Some(other);
+                    return batch;
+                }
+            }
+            if batch.bytes.len() < BATCH {
+                next = self.receiver.try_recv().ok();
+            }
+        }
+        batch
     }
-    batch.push(b'\n');
-    true
 }

@@ -12,7 +12,7 @@ const NAMED: usize = 200;
 /// A name can be a URL; longer ones are no label.
 const LONGEST: usize = 256;
 /// The label of the rest.
-const REST: &str = "other";
+pub(super) const REST: &str = "other";
 
 /// `gatehouse_client_calls_total`
 #[derive(Debug)]

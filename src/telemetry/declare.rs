@@ -7,6 +7,7 @@ use prometheus::{
 };
 
 use super::clients::ClientCalls;
+use super::labels::Tools;
 use super::metrics::Metrics;
 use super::recent::Recent;
 use super::reloads::Reloads;
@@ -46,6 +47,7 @@ impl Metrics {
                 &["server", "tool"],
                 &CALL_SECONDS,
             )?,
+            tools: Tools::default(),
             result_bytes: histogram(
                 &r,
                 "gatehouse_result_bytes",
@@ -172,6 +174,10 @@ impl Metrics {
         let info = gauge(&metrics.registry, "gatehouse_build_info", "Version of this build", &["version"])?;
         info.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         metrics.registry.register(Box::new(ProcessCollector::for_self()))?;
+        // There before anything happens, so that the first time counts as a rise.
+        for header in ["method", "name", "param", "version"] {
+            let _ = metrics.header_rejections.with_label_values(&[header]);
+        }
         Ok(metrics)
     }
 }

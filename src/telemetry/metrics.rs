@@ -7,7 +7,8 @@ use prometheus::{
     TextEncoder,
 };
 
-use super::clients::ClientCalls;
+use super::clients::{ClientCalls, REST};
+use super::labels::Tools;
 use super::outcome::Outcome;
 use super::recent::Recent;
 use super::reloads::Reloads;
@@ -23,6 +24,7 @@ pub struct Metrics {
     pub(super) requests: IntCounterVec,
     pub(super) tool_calls: IntCounterVec,
     pub(super) tool_seconds: HistogramVec,
+    pub(super) tools: Tools,
     pub(super) result_bytes: HistogramVec,
     pub(super) overhead: HistogramVec,
     pub(super) inflight: IntGaugeVec,
@@ -77,8 +79,10 @@ impl Metrics {
         self.overhead.with_label_values(&[method]).observe(own.as_secs_f64());
     }
 
-    /// Handles for one exposed tool, resolved once and kept in its catalogue entry.
+    /// Handles for one exposed tool, resolved once and kept in its catalogue entry. A server that offers other tools
+    /// every day has labels for so many; the rest of its tools share one.
     pub fn tool(&self, server: &str, tool: &str) -> ToolMetrics {
+        let tool = if self.tools.admits(server, tool) { tool } else { REST };
         ToolMetrics {
             outcomes: Outcome::ALL.map(|o| self.tool_calls.with_label_values(&[server, tool, o.as_str()])),
             seconds: self.tool_seconds.with_label_values(&[server, tool]),
@@ -176,10 +180,9 @@ impl Metrics {
         self.server_noise.with_label_values(&[server, kind]).inc();
     }
 
-    /// The same, counted elsewhere: `total` so far.
-    pub fn violations(&self, server: &str, kind: &str, total: u64) {
-        let counter = self.server_noise.with_label_values(&[server, kind]);
-        counter.inc_by(total.saturating_sub(counter.get()));
+    /// So many more of them, counted elsewhere.
+    pub fn violations(&self, server: &str, kind: &str, more: u64) {
+        self.server_noise.with_label_values(&[server, kind]).inc_by(more);
     }
 
     /// Readings of the configuration.

@@ -2,87 +2,163 @@
 
 use aws_lc_rs::rand;
 
+/// The longest `tracestate` that is passed on, in bytes (W3C asks for 512 at least).
+const LONGEST_STATE: usize = 512;
+/// The longest `baggage` that is passed on, in bytes (W3C asks for 8192 at least).
+const LONGEST_BAGGAGE: usize = 8192;
+/// The flags that mean something: sampled, and that the id is random.
+const FLAGS: u8 = 0b11;
+const SAMPLED: u8 = 0b01;
+
 /// The identity of one span in one trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceContext {
-    trace_id: String,
-    span_id: String,
-    flags: String,
+    /// The trace's id: never all zero.
+    pub trace_id: [u8; 16],
+    /// The span's id: never all zero.
+    pub span_id: [u8; 8],
+    flags: u8,
     /// `tracestate`, passed on unchanged.
     pub state: Option<String>,
 }
 
 impl TraceContext {
+    /// What a well-formed `traceparent` says, with the `tracestate` beside it.
+    pub fn read(parent: &str, state: Option<&str>) -> Option<Self> {
+        let (trace_id, span_id, flags) = parse(parent)?;
+        let state = state.filter(|state| is_visible(state, LONGEST_STATE)).map(str::to_owned);
+        Some(Self { trace_id, span_id, flags, state })
+    }
+
+    /// The first span of a new trace.
+    pub fn fresh(sampled: bool) -> Self {
+        Self { trace_id: random(), span_id: random(), flags: u8::from(sampled), state: None }
+    }
+
+    /// A span under this one.
+    pub fn child(&self) -> Self {
+        Self { span_id: random(), ..self.clone() }
+    }
+
     /// A child of `parent` where that is well-formed, else the start of a new trace; never an error.
     pub fn continue_from(parent: Option<&str>, state: Option<&str>) -> Self {
-        let span_id = random_hex(8);
-        match parent.and_then(parse) {
-            Some((trace_id, flags)) => {
-                let state = state.filter(|s| is_visible(s)).map(str::to_owned);
-                Self { trace_id: trace_id.to_owned(), span_id, flags: flags.to_owned(), state }
-            }
-            None => Self { trace_id: random_hex(16), span_id, flags: "00".to_owned(), state: None },
+        match parent.and_then(|parent| Self::read(parent, state)) {
+            Some(parent) => Self { span_id: random(), ..parent },
+            None => Self::fresh(false),
         }
+    }
+
+    /// Whether its caller records it: then so do all who come after.
+    pub const fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
     }
 
     /// The `traceparent` value for the next hop.
     pub fn traceparent(&self) -> String {
-        format!("00-{}-{}-{}", self.trace_id, self.span_id, self.flags)
+        let mut text = String::with_capacity(55);
+        text.push_str("00-");
+        push_hex(&mut text, &self.trace_id);
+        text.push('-');
+        push_hex(&mut text, &self.span_id);
+        text.push('-');
+        push_hex(&mut text, &[self.flags]);
+        text
     }
 
     /// The trace id, 32 lower-case hexadecimal digits.
-    pub fn trace_id(&self) -> &str {
-        &self.trace_id
+    pub fn trace_text(&self) -> String {
+        let mut text = String::with_capacity(32);
+        push_hex(&mut text, &self.trace_id);
+        text
     }
 }
 
-/// The trace id of a well-formed `traceparent`.
-pub fn trace_id(parent: &str) -> Option<&str> {
-    parse(parent).map(|(trace_id, _)| trace_id)
+/// `baggage` as it may go on: what cannot stand in a header, or is longer than anybody has to take, does not.
+pub fn baggage(value: &str) -> Option<&str> {
+    (!value.is_empty() && is_visible(value, LONGEST_BAGGAGE)).then_some(value)
 }
 
 /// `version-traceid-spanid-flags` with the right lengths, lower-case hexadecimal, ids not all zero.
-fn parse(value: &str) -> Option<(&str, &str)> {
+fn parse(value: &str) -> Option<([u8; 16], [u8; 8], u8)> {
     let mut fields = value.split('-');
-    let (version, trace_id) = (fields.next()?, fields.next()?);
-    let (span_id, flags) = (fields.next()?, fields.next()?);
-    let sized = version.len() == 2 && trace_id.len() == 32 && span_id.len() == 16 && flags.len() == 2;
-    let hex = |s: &str| s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-    let zero = |s: &str| s.bytes().all(|b| b == b'0');
-    let extra = fields.next().is_some();
-    let valid = sized && version != "ff" && [version, trace_id, span_id, flags].into_iter().all(hex);
-    let whole = !extra || version != "00";
-    (valid && whole && !zero(trace_id) && !zero(span_id)).then_some((trace_id, flags))
+    let [version] = bytes::<1>(fields.next()?)?;
+    let (trace_id, span_id) = (bytes::<16>(fields.next()?)?, bytes::<8>(fields.next()?)?);
+    let [flags] = bytes::<1>(fields.next()?)?;
+    // Versions to come may have more behind it.
+    let whole = version != 0 || fields.next().is_none();
+    let known = version != 0xff && whole && trace_id != [0; 16] && span_id != [0; 8];
+    known.then_some((trace_id, span_id, flags & FLAGS))
 }
 
-fn is_visible(text: &str) -> bool {
-    text.len() <= 512 && text.bytes().all(|b| matches!(b, 0x20..=0x7e))
-}
-
-fn random_hex(bytes: usize) -> String {
-    let mut buffer = [0u8; 16];
-    let part = &mut buffer[..bytes];
-    if rand::fill(part).is_err() {
-        // No entropy: an id that is valid and obviously not random.
-        part.fill(1);
+/// Exactly so many bytes, in lower-case hexadecimal.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N {
+        return None;
     }
-    part.iter().map(|b| format!("{b:02x}")).collect()
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    for byte in bytes {
+        text.push(DIGITS[usize::from(byte >> 4)]);
+        text.push(DIGITS[usize::from(byte & 15)]);
+    }
+}
+
+fn is_visible(text: &str, longest: usize) -> bool {
+    text.len() <= longest && text.bytes().all(|b| matches!(b, 0x20..=0x7e))
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut buffer = [0; N];
+    if rand::fill(&mut buffer).is_err() || buffer == [0; N] {
+        // No entropy: an id that is valid and obviously not random.
+        buffer.fill(1);
+    }
+    buffer
 }
 
 #[cfg(test)]
 mod tests {
-    use super::TraceContext;
+    use super::{TraceContext, baggage};
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     /// Covers: M-28.
     #[test]
     fn m_28_a_valid_parent_is_continued_with_a_new_span() {
-        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        let child = TraceContext::continue_from(Some(parent), Some("a=b"));
+        let child = TraceContext::continue_from(Some(PARENT), Some("a=b"));
         let text = child.traceparent();
         assert!(text.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"));
         assert!(text.ends_with("-01"));
-        assert_ne!(text, parent);
+        assert_ne!(text, PARENT);
         assert_eq!(child.state.as_deref(), Some("a=b"));
+        assert!(child.is_sampled());
+    }
+
+    #[test]
+    fn m_28_what_is_read_is_written_the_same() {
+        let read = TraceContext::read(PARENT, None).unwrap();
+        assert_eq!(read.traceparent(), PARENT);
+        assert_eq!(read.trace_text(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(read.child().trace_id, read.trace_id);
+        assert_ne!(read.child().span_id, read.span_id);
+        // A later version may say more, and its flags are not ours to know.
+        let later =
+            TraceContext::read(&PARENT.replace("00-4", "01-4").replace("-01", "-fd-x"), None).unwrap();
+        assert_eq!(later.traceparent(), PARENT);
     }
 
     /// Covers: M-28 (malformed → a new trace, not a refusal).
@@ -92,14 +168,26 @@ mod tests {
             "",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
             "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01",
             "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
             "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+            "00-4bf92f3577b34da6a3ce929d0e0e47é-00f067aa0ba902b7-01",
         ] {
             let fresh = TraceContext::continue_from(Some(bad), Some("a=b"));
             assert!(!fresh.traceparent().contains("4bf92f35"), "{bad}");
-            assert_eq!(fresh.trace_id().len(), 32);
+            assert_eq!(fresh.trace_text().len(), 32);
             assert_eq!(fresh.state, None);
+            assert!(!fresh.is_sampled(), "nobody asked for it");
         }
+    }
+
+    #[test]
+    fn m_28_what_cannot_stand_in_a_header_does_not_go_on() {
+        for bad in ["a\nb", "é", &"a".repeat(513)] {
+            assert_eq!(TraceContext::continue_from(Some(PARENT), Some(bad)).state, None, "{bad}");
+        }
+        assert_eq!(baggage("user=alice,n=1;p"), Some("user=alice,n=1;p"));
+        assert_eq!((baggage(""), baggage("a\r\nb: c"), baggage(&"a".repeat(8193))), (None, None, None));
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::support::client::Connection;
 use crate::support::gateway::{Gateway, Setup};
+use crate::support::legacy::Session;
 use crate::support::request::{Request, call, mcp};
 use crate::support::server::{Offer, Server};
 use crate::support::table::{INVALID, PARAMS, PARSE, RESULT, bare, judge, row};
@@ -144,6 +145,35 @@ async fn nesting_and_elements_are_bounded() {
         .nameless(),
     ];
     judge(&gateway, rows).await;
+    assert_eq!(gateway.metric("gatehouse_limited_total", &limited("max_depth")).await, 2.0);
+    assert_eq!(gateway.metric("gatehouse_limited_total", &limited("max_input_elements")).await, 1.0);
+    gateway.stop().await;
+}
+
+/// Streams that legacy clients open by GET have their places among those of their caller, and give them back.
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_of_sessions_count_among_those_of_their_caller() {
+    let (_server, gateway) = with("max_streams = 2").await;
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        let session = Session::open(&gateway, "2025-11-25", "{}").await;
+        open.push(session.stream(&gateway, session.get()).await);
+    }
+    assert_eq!(gateway.metric("gatehouse_listen_streams", &[]).await, 2.0);
+    let third = Session::open(&gateway, "2025-06-18", "{}").await;
+    let reply = gateway.send(third.get()).await;
+    assert_eq!((reply.status(), reply.body.len()), (429, 0));
+    assert!(reply.header("retry-after").is_some());
+    // One place for both eras.
+    let modern =
+        gateway.send(mcp("subscriptions/listen", r#"{"notifications":{"toolsListChanged":true}}"#)).await;
+    assert_eq!(modern.code(), Some(-32603), "{modern:?}");
+    assert_eq!(gateway.metric("gatehouse_limited_total", &limited("max_streams")).await, 2.0);
+    // Calls go on, and a place is free once a client has left.
+    assert!(!third.tools(&gateway).await.is_empty());
+    open.pop();
+    gateway.metric_becomes("gatehouse_listen_streams", &[], 1.0).await;
+    let _stream = third.stream(&gateway, third.get()).await;
     gateway.stop().await;
 }
 

@@ -232,15 +232,30 @@ fn every_problem_of_the_file_is_told_and_the_exit_code_is_2() {
 
 #[test]
 fn what_serve_could_not_start_with_is_exit_code_3() {
-    let folder = Folder::new("");
-    let empty = folder.write("ca.pem", "");
-    folder
-        .write("gatehouse.toml", &format!("{}ca_file = {empty:?}\n", http("tls", "https://127.0.0.1:1/mcp")));
+    let folder = Folder::new(&format!("{}contract = \"hold\"\n", http("held", "https://127.0.0.1:1/mcp")));
     let (code, document) = folder.json(&[]);
     assert_eq!(code, 3, "{document}");
-    assert!(document["failure"].as_str().unwrap().contains("tls"), "{document}");
+    assert!(document["failure"].as_str().unwrap().contains("held"), "{document}");
     assert_eq!(document["summary"]["errors"], 1);
     assert_eq!(folder.json(&["--offline"]).0, 0);
+}
+
+/// Files of certificates are looked at also where nobody is asked: all of them, each named by its key.
+#[test]
+fn files_that_tls_needs_are_looked_at() {
+    let folder = Folder::new("");
+    let empty = folder.write("ca.pem", "");
+    let server = http("a", "https://127.0.0.1:1/mcp");
+    let tls = "[tls]\ncert = \"none.pem\"\nkey = \"none.key\"\n";
+    folder.write("gatehouse.toml", &format!("{tls}{server}ca_file = {empty:?}\n"));
+    for options in [&[][..], &["--offline"]] {
+        let (code, document) = folder.json(options);
+        assert_eq!(code, 2, "{document}");
+        let problems = document["config"]["problems"].as_array().unwrap();
+        let keys: Vec<&str> = problems.iter().map(|problem| problem["key"].as_str().unwrap()).collect();
+        assert_eq!(keys, ["tls", "server \"a\".ca_file"], "{document}");
+        assert!(problems[0]["message"].as_str().unwrap().contains("none.pem"), "{document}");
+    }
 }
 
 /// A server in a shell: a legacy handshake, and lists with everything wrong that can be wrong.

@@ -168,3 +168,21 @@ async fn secrets_in_arguments_stop_a_call() {
     assert_eq!(gateway.metric("gatehouse_tool_calls_total", &labels).await, 3.0);
     gateway.stop().await;
 }
+
+/// What a question leaves out it counts: the user must know that there is more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_counts_what_it_leaves_out() {
+    let (_server, gateway) = gateway(CONFIRM).await;
+    let many: Vec<String> = (0..23).map(|n| format!("\"a{n:02}\":{n}")).collect();
+    let long = format!("\"a00\":\"{}\"", "z".repeat(260));
+    let arguments = format!("{{{},{}}}", long, many[1..].join(","));
+    let asked =
+        gateway.send(asking(&format!("{{\"name\":\"s_delete_repo\",\"arguments\":{arguments}}}"))).await;
+    let question = asked.result()["inputRequests"]["dev.gatehouse/confirm"]["params"]["message"].clone();
+    let question = question.as_str().unwrap_or_else(|| panic!("{asked:?}"));
+    let lines: Vec<&str> = question.lines().collect();
+    assert_eq!(lines.len(), 1 + 20 + 1, "{question}");
+    assert_eq!(lines[1], format!("a00: {}… (60 more characters)", "z".repeat(200)));
+    assert_eq!((lines[20], lines[21]), ("a19: 19", "… and 3 more values that are not shown"));
+    gateway.stop().await;
+}

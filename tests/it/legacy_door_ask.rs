@@ -315,3 +315,50 @@ async fn g_75_a_waiting_call_is_cancelled() {
     assert_eq!(late.verdict(), (404, Some(INVALID)));
     gateway.stop().await;
 }
+
+/// A call that waits for its client is a parked call whatever its server speaks, and its body and answer are within
+/// `max_buffered` for as long as it does.
+#[tokio::test(flavor = "multi_thread")]
+async fn r_36_calls_that_wait_are_counted_with_their_bytes() {
+    let (server, gateway) = asking(FORM).await;
+    let session = Session::open(&gateway, "2025-11-25", ALL).await;
+    let body = "x".repeat(100_000);
+    let arguments = format!("{{\"a\":\"{body}\"}}");
+    let mut first = session.stream(&gateway, session.call("1", "s_t", &arguments)).await;
+    let asked = question(&mut first).await;
+    assert_eq!(gateway.metric("gatehouse_parked_calls", &[]).await, 1.0);
+    assert!(gateway.metric("gatehouse_buffered_bytes", &[]).await >= 100_000.0);
+    // Now the server works on the answer: the request as it came and the answer are held.
+    let mut held = server.hold("tools/call");
+    let content = json!({"action": "accept", "content": {"n": body}});
+    answered(&gateway, &session, &asked, content).await;
+    let exchange = held.next().await;
+    gateway.metric_becomes("gatehouse_parked_calls", &[], 0.0).await;
+    assert!(gateway.metric("gatehouse_buffered_bytes", &[]).await >= 200_000.0);
+    exchange.result(r#"{"resultType":"complete","content":[]}"#);
+    result(&mut first).await;
+    gateway.metric_becomes("gatehouse_buffered_bytes", &[], 0.0).await;
+    gateway.stop().await;
+}
+
+/// Where there is no room for what a call would have to keep, it is given up with words.
+#[tokio::test(flavor = "multi_thread")]
+async fn r_36_no_room_for_an_answer() {
+    let server = Server::modern("s", offer()).await;
+    server.on("tools/call", |seen| ask_once(seen, FORM));
+    let bounds = "max_body = \"64KiB\"\nmax_buffered = \"120KiB\"";
+    let gateway = Setup::new().gateway(bounds).http("s", &server.url(), "").start().await;
+    let session = Session::open(&gateway, "2025-11-25", ALL).await;
+    let arguments = format!("{{\"a\":\"{}\"}}", "x".repeat(50_000));
+    let mut events = session.stream(&gateway, session.call("1", "s_t", &arguments)).await;
+    let asked = question(&mut events).await;
+    let content = json!({"action": "accept", "content": {"n": "y".repeat(50_000)}});
+    answered(&gateway, &session, &asked, content).await;
+    let told = result(&mut events).await;
+    assert_eq!(told["isError"], true, "{told}");
+    assert!(told["content"][0]["text"].as_str().unwrap().contains("holds too much data"), "{told}");
+    assert_eq!(server.requests("tools/call").len(), 1);
+    assert_eq!(gateway.metric("gatehouse_limited_total", &[("limit", "max_buffered")]).await, 1.0);
+    gateway.metric_becomes("gatehouse_buffered_bytes", &[], 0.0).await;
+    gateway.stop().await;
+}

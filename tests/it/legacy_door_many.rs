@@ -172,8 +172,9 @@ async fn torture_of_sessions() {
     let server = Server::modern("s", Offer::tools(&["t"])).await;
     let count = 500 * scale();
     let most = count / 2;
-    let setup =
-        Setup::new().gateway(&format!("max_sessions = {most}\nsession_idle = \"5s\"")).gateway(&keys(3));
+    let setup = Setup::new()
+        .gateway(&format!("max_sessions = {most}\nmax_streams = 500\nsession_idle = \"5s\""))
+        .gateway(&keys(3));
     let gateway = setup.http("s", &server.url(), "").start().await;
     let mut work = JoinSet::new();
     let mut ids = BTreeSet::new();

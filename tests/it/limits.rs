@@ -127,6 +127,21 @@ async fn callers_are_counted_apart_after_their_grants() {
     gateway.stop().await;
 }
 
+/// Covers: F-082: what counts is what the body says; a header that says another tool is no way around.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_082_the_body_decides_what_counts() {
+    let server = server().await;
+    let gateway = gateway(&server, "[[limit]]\ntools = [\"t\"]\nrate = \"1/h\"").await;
+    let cheap = call("s_t", "{}").request().set("Mcp-Name", "s_u");
+    assert_eq!(gateway.send(cheap).await.verdict(), (400, Some(-32020)));
+    let session = Session::open(&gateway, "2025-06-18", "{}").await;
+    let named = |id: &str| session.call(id, "s_t", "{}").set("Mcp-Name", "s_u");
+    passed(&gateway.send(named("1")).await);
+    assert_eq!(gateway.send(named("2")).await.result()["isError"], true);
+    limited(&gateway.send(call("s_t", "{}")).await, 3600);
+    gateway.stop().await;
+}
+
 /// Inside `call_tool` it is the tool that counts, and what is said is the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_inside_call_tool_counts_as_its_tool() {

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::cast::{ask, caller};
@@ -159,8 +160,11 @@ async fn with_a_token_only_its_holders_may_look() {
         let with = |value: &str| get(path).with("Authorization", value);
         let unknown = send(gateway.admin, get(path)).await;
         assert_eq!(unknown.status(), 401, "{path}");
-        let asked = unknown.head.one("www-authenticate");
-        assert!(asked.is_none_or(|asked| asked.starts_with("Basic realm=")), "{unknown:?}");
+        let asked = unknown.head.all("www-authenticate");
+        assert!(
+            asked.len() == 2 && asked[0].starts_with("Basic ") && asked[1].starts_with("Bearer "),
+            "{asked:?}"
+        );
         assert!(!unknown.text().contains("Gatehouse</h1>"));
         for wrong in [
             "Bearer wrong-token-of-somebody".to_owned(),
@@ -182,7 +186,7 @@ async fn with_a_token_only_its_holders_may_look() {
         }
     }
     let counted = gateway.metric("gatehouse_auth_rejections_total", &[("reason", "status_page")]).await;
-    assert_eq!(counted, 18.0, "each wrong one, and not those who brought none or what is no token");
+    assert_eq!(counted, 15.0, "five wrong ones each; an empty one and another scheme are none");
     // Health and metrics need none.
     for path in ["/livez", "/readyz", "/metrics"] {
         let page = gateway.admin(path).await;
@@ -206,9 +210,10 @@ async fn beyond_loopback_it_exists_with_a_token_only() {
                 send(gateway.admin, Request::new(method, path).with("Authorization", "Bearer x")).await;
             let nowhere = send(gateway.admin, Request::new(method, "/nothing")).await;
             assert_eq!(here.status(), 404, "{method} {path}");
+            // A HEAD's length is written by routes only.
             let told = |reply: &Reply| {
-                let mut names: Vec<String> =
-                    reply.head.fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+                let names = reply.head.fields.iter().map(|(name, _)| name.to_ascii_lowercase());
+                let mut names: Vec<String> = names.filter(|name| name != "content-length").collect();
                 names.sort();
                 (names, reply.body.clone())
             };
@@ -419,7 +424,7 @@ async fn texts_of_servers_are_short_and_seen() {
     let long = "long".repeat(10_000);
     let tools = ["<img src=x onerror=alert(1)>", "\u{202e}gnp.exe", "nul\u{0}\u{200b}", &*long, "a\"b\\c"];
     let server = Server::modern("s", Offer::tools(&tools)).await;
-    let setup = Setup::new().gateway("max_name_length = 100000").http("s", &server.url(), "timeout = \"1s\"");
+    let setup = Setup::new().http("s", &server.url(), "timeout = \"1s\"");
     let setup = setup.toml("[[endpoint]]\npath = \"/mcp\"\nservers = [\"s\"]\nprefix = false");
     let gateway = setup.start().await;
     for name in tools {
@@ -457,5 +462,35 @@ async fn so_many_may_look_on() {
     for looker in &mut lookers {
         looker.look().await;
     }
+    gateway.stop().await;
+}
+
+/// After a reload the page shows the servers that there are now, what came of each file, and asks for the new token.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_follows_another_configuration() {
+    let one = Server::modern("one", Offer::tools(&["t"])).await;
+    let two = Server::modern("two", Offer::tools(&["t"])).await;
+    let gateway = Setup::new().http("one", &one.url(), "").start().await;
+    let mut looker = Looker::open(&gateway).await;
+    let before = std::fs::read_to_string(&gateway.file).unwrap();
+    std::fs::write(&gateway.file, before.replace("name = \"one\"", "name = \"One\"\nsecret = \"hunter2\""))
+        .unwrap();
+    gateway.signal(Signal::SIGHUP);
+    looker.until("a refused file", |known| known["reloads"][0]["taken"] == false).await;
+    let told = looker.known["reloads"][0]["told"].as_str().unwrap().to_owned();
+    assert!(told.contains("name") && told.contains("1 more") && !told.contains("hunter2"), "{told}");
+    std::fs::write(&gateway.file, before.replace(&one.url(), &two.url()).replace("\"one\"", "\"two\""))
+        .unwrap();
+    gateway.signal(Signal::SIGHUP);
+    looker.until("the other server", |known| known["servers"][0]["name"] == "two").await;
+    looker.until("a taken file", |known| known["reloads"][0]["taken"] == true).await;
+    assert_eq!(looker.known["reloads"][0]["told"], "servers: 1 added, 1 removed, 0 changed");
+    assert_eq!(looker.known["servers"].as_array().unwrap().len(), 1);
+    let text = std::fs::read_to_string(&gateway.file).unwrap();
+    std::fs::write(&gateway.file, format!("{text}\n[admin]\ntoken = \"{TOKEN}\"\n")).unwrap();
+    gateway.signal(Signal::SIGHUP);
+    eventually("the token is asked for", async || status(&gateway, get("/status")).await == 401).await;
+    let with = get("/status").with("Authorization", format!("Bearer {TOKEN}"));
+    assert_eq!(status(&gateway, with).await, 200);
     gateway.stop().await;
 }

@@ -127,10 +127,10 @@
       none: "No server is configured.",
       columns: [
         { key: "name", head: "Server", row: true, value: (r) => r.name, show: (cell, r) => name(cell, r.name, [
-          [r.link, r.era, r.version].filter(Boolean).join(" "), r.owner, r.required && "required",
+          r.link, [r.era, r.version].filter(Boolean).join(" "), r.owner, r.required && "required",
           r.contract && "contract: " + r.contract, r.restarts && plural(r.restarts, "restart", "restarts"),
         ]) },
-        { key: "state", head: "State", value: (r) => ({ down: 0, new: 1, up: 2 })[r.state], show: (cell, r) => {
+        { key: "state", head: "State", kind: "state-cell", value: (r) => ({ down: 0, new: 1, up: 2 })[r.state], show: (cell, r) => {
           const [one, small] = parts(cell, "span", "small");
           one.className = "state";
           mark(one, "data-state", r.state);
@@ -142,7 +142,7 @@
           say(one, count(r.inflight) + "\u202f/\u202f" + count(r.permits));
           say(small, r.waiting ? count(r.waiting) + " wait" : "");
         } },
-        { key: "items", head: "Offers", value: (r) => r.items.tools || 0, show: (cell, r) => {
+        { key: "items", head: "Offers", kind: "offers", value: (r) => r.items.tools || 0, show: (cell, r) => {
           const [one, small] = parts(cell, "span", "small");
           const tools = r.items.tools;
           say(one, r.per_user ? "per caller" : tools === undefined ? "–" : plural(tools, "tool", "tools"));
@@ -289,8 +289,8 @@
   // --- The rest -------------------------------------------------------------------------------------------------
 
   const FIGURES = [
-    ["in the last minute", (g, t) => lately(t)],
-    ["requests in all", (g) => count(g.requests)],
+    ["last minute", (g, t) => lately(t)],
+    ["requests", (g) => count(g.requests)],
     ["faults", (g) => share(g.faults, g.requests), (g) => g.faults > 0 && "bad"],
     ["in flight", (g) => count(g.inflight)],
     ["streams", (g) => count(g.streams)],
@@ -333,8 +333,8 @@
     const title = (down ? `(${down} down) ` : "") + "Gatehouse status";
     if (document.title !== title) document.title = title;
     const gateway = state.gateway;
-    const eras = Object.entries(gateway.eras).map(([era, n]) => count(n) + " " + era);
-    say(byId("about"), [gateway.version, "up " + span(now() - gateway.started), ...eras].join(" · "));
+    const eras = Object.entries(gateway.eras).map(([era, n]) => `${share(n, gateway.requests)} ${era}`);
+    say(byId("about"), [gateway.version, "up " + span(now() - gateway.started), eras.length ? "clients " + eras.join(", ") : ""].filter(Boolean).join(" · "));
   }
 
   // A line of a list: texts, and names in a face of their own.
@@ -346,12 +346,12 @@
   }
 
   const LISTS = {
-    denials: (d) => [own(d.who, "who"), plain(d.client && d.client !== d.who ? ` (${d.client}) ` : " "), own(d.item || d.method),
-      plain(d.server ? ` of ${d.server}` : ""), element("small", d.scopes.length ? " needs " + d.scopes.join(" ") : " no grant", "quiet")],
+    denials: (d) => [own(d.who, "who"), plain(d.client && d.client !== d.who ? ` by ${d.client}: ` : ": "), own(d.item || d.method),
+      plain(d.server ? ` of ${d.server}, ` : ", "), element("span", d.scopes.length ? "lacks scopes " + d.scopes.join(" ") : "not granted", "quiet")],
     changes: (c) => [own(c.server), plain(` ${c.kind}: ` + [c.added && `${c.added} added`, c.removed && `${c.removed} removed`, c.changed && `${c.changed} changed`,
       `${count(c.items)} now `].filter(Boolean).join(", ")), own(c.names.join(" "), "name quiet")],
     contracts: (c) => [own(c.server), plain(` ${c.kind} `), own(c.item), plain(` ${c.class}, `), element("span", c.held ? "held back" : "reported", c.held ? "bad" : "warn"),
-      element("small", " " + c.rules.join(" "), "quiet")],
+      element("span", " " + c.rules.join(" "), "quiet")],
     refusals: (r) => [plain(`${r.by}: `), own(r.why)],
     reloads: (r) => [element("span", r.taken ? "in use" : "refused", r.taken ? "" : "bad"), plain(": " + r.told)],
   };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use http::HeaderValue;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use url::Url;
@@ -55,19 +56,19 @@ pub(super) async fn run(common: &Common, from: &[String], days: Option<u32>) -> 
 async fn reports(config: &Config, from: &[String]) -> Result<Vec<Report>, Stop> {
     let mut reports = Vec::new();
     for source in from {
-        reports.push(read(source).await.map_err(|why| Stop::Usage(format!("{source}: {why}")))?);
+        reports.push(read(config, source).await.map_err(|why| Stop::Usage(format!("{source}: {why}")))?);
     }
     if !from.is_empty() {
         return Ok(reports);
     }
     let running = format!("http://{}/usage", config.gateway.admin_listen);
-    let mut tried = match read(&running).await {
+    let mut tried = match read(config, &running).await {
         Ok(report) => return Ok(vec![report]),
         Err(why) => format!("{running}: {why}"),
     };
     if let Some(state_dir) = &config.gateway.state_dir {
         let kept = file(state_dir).display().to_string();
-        match read(&kept).await {
+        match read(config, &kept).await {
             Ok(report) => return Ok(vec![report]),
             Err(why) => tried += &format!("; {kept}: {why}"),
         }
@@ -75,13 +76,13 @@ async fn reports(config: &Config, from: &[String]) -> Result<Vec<Report>, Stop> 
     Err(Stop::Usage(format!("nobody says what was used: {tried}. Say where with --from")))
 }
 
-async fn read(source: &str) -> Result<Report, String> {
+async fn read(config: &Config, source: &str) -> Result<Report, String> {
     let body = match Url::parse(source).ok().filter(|url| matches!(url.scheme(), "http" | "https")) {
         None => std::fs::read(source).map_err(|error| error.kind().to_string())?,
         Some(url) => {
             let tasks = Tasks::new();
             let remote = Remote::new(&url, Reach::Any, &tasks).map_err(|error| error.to_string())?;
-            let asked = tokio::time::timeout(PATIENCE, remote.get()).await;
+            let asked = tokio::time::timeout(PATIENCE, remote.get_as(token(config))).await;
             let fetched = asked.map_err(|_| "no answer".to_owned())?.map_err(|error| error.to_string())?;
             if fetched.status != http::StatusCode::OK {
                 return Err(format!("the answer has status {}", fetched.status.as_u16()));
@@ -90,6 +91,14 @@ async fn read(source: &str) -> Result<Report, String> {
         }
     };
     serde_json::from_slice(&body).map_err(|_| "is not what a gateway writes of uses".to_owned())
+}
+
+/// `admin.token`: all replicas of a gateway have the same.
+fn token(config: &Config) -> Option<HeaderValue> {
+    let mut value =
+        HeaderValue::try_from(format!("Bearer {}", config.admin.token.as_ref()?.expose())).ok()?;
+    value.set_sensitive(true);
+    Some(value)
 }
 
 /// Every path of the configuration, and every other that is still used.

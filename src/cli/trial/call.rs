@@ -54,13 +54,14 @@ impl<'a> Stage<'a> {
             Some(standins) => standins.got(),
             None => Some(translated(&route, fixture)?),
         };
-        Ok(Played { arguments, answer: Ok(answer), deprecated: self.counted(&before) })
+        let unscripted = self.standins.is_some() && fixture.answer.is_none() && arguments.is_some();
+        Ok(Played { arguments, answer: Ok(answer), deprecated: self.counted(&before), unscripted })
     }
 
     fn refused(&self, error: &GatewayError, before: &Counts) -> Played {
         let arguments = self.standins.and_then(StandIns::got);
         let answer = Err((i64::from(error.code()), error.to_string()));
-        Played { arguments, answer, deprecated: self.counted(before) }
+        Played { arguments, answer, deprecated: self.counted(before), unscripted: false }
     }
 
     /// The tool that is meant, and where.
@@ -103,6 +104,7 @@ impl<'a> Stage<'a> {
             rights: Rights::Open,
             members: Members::default(),
             request: 0,
+            address: None,
             client: client(),
             arrived: Instant::now(),
             // The tool itself is meant, whatever an endpoint lists; headers are the door's business.

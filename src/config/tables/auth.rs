@@ -36,12 +36,6 @@ pub(super) fn auth(table: &Table<'_>) -> Auth {
     if auth.skew > MOST_SKEW {
         table.report("skew", "must be at most \"60s\"", "keep the clocks in time");
     }
-    if !table.has("issuer") && !table.has("key") {
-        table.report_here(
-            "has neither an [[auth.issuer]] nor an [[auth.key]]: nobody could call",
-            "name the authorization server, or leave [auth] out",
-        );
-    }
     Auth {
         issuers: issuers.into_iter().filter_map(|entry| entry.issuer).collect(),
         keys: keys.into_iter().filter_map(|entry| entry.key).collect(),

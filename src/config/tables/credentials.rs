@@ -195,7 +195,7 @@ pub(super) fn forwardable(node: &Node<'_>) -> Option<HeaderName> {
         if PROXIED.contains(&name_text) || name_text.starts_with("x-forwarded-") {
             return Err(Wrong::new("is a header that says who the caller is", ""));
         }
-        if matches!(name_text, "traceparent" | "tracestate") {
+        if matches!(name_text, "traceparent" | "tracestate" | "baggage") {
             return Err(Wrong::new("is a header that the gateway sets itself", ""));
         }
         Ok(name)

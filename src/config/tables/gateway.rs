@@ -9,8 +9,8 @@ use super::super::Gateway;
 use super::super::tree::{Node, Table};
 use super::super::units::Wrong;
 use super::super::values::{
-    address, between, boolean, duration, each, line, lines_with_place, number, origin_url, path, sealing_key,
-    size, text, time,
+    address, between, boolean, duration, each, line, lines_with_place, network, number, origin_url, path,
+    sealing_key, size, text, time,
 };
 use super::{GatewayEntry, words};
 
@@ -35,6 +35,7 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         instructions: table.get("instructions", text),
         allowed_hosts: table.get("allowed_hosts", |node| words(node, host)),
         allowed_origins: table.get("allowed_origins", |node| words(node, origin)),
+        trusted_proxies: table.or("trusted_proxies", |node| each(node, "an array of strings", network), []),
         allow_unauthenticated: table.or("allow_unauthenticated", boolean, false),
         keys: table.or("keys", |node| each(node, "an array of strings", sealing_key), []),
         state_dir: table.get("state_dir", path),

@@ -3,7 +3,7 @@
 use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
-use super::values::{choice, each, line, path};
+use super::values::{boolean, choice, each, http_url, line, path};
 use super::{
     Admin, Audit, Auth, Cluster, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls,
 };
@@ -38,6 +38,8 @@ pub(super) struct Sections {
     pub(super) auth: Option<(Auth, Place)>,
     /// `[admin]` and where it begins.
     pub(super) admin: Option<(Admin, Place)>,
+    /// Where `[auth]` begins, if it names neither an issuer nor a key.
+    pub(super) nobody: Option<Place>,
     /// `[cluster]` and where it begins; without its typed part after a problem.
     pub(super) cluster: Option<(Option<Cluster>, Place)>,
     /// `[audit]` and where it begins.
@@ -115,7 +117,13 @@ pub(super) struct ServerEntry {
 /// Reads one file.
 pub(super) fn sections(root: &Table<'_>) -> Sections {
     let gateway = root.get("gateway", |node| node.open(|table| (gateway(table), table.at().clone())));
-    let auth = root.get("auth", |node| node.open(|table| (auth::auth(table), table.at().clone())));
+    let mut nobody = None;
+    let auth = root.get("auth", |node| {
+        node.open(|table| {
+            nobody = (!table.has("issuer") && !table.has("key")).then(|| table.at().clone());
+            (auth::auth(table), table.at().clone())
+        })
+    });
     let admin = root.get("admin", |node| node.open(|table| (admin(table), table.at().clone())));
     let cluster =
         root.get("cluster", |node| node.open(|table| (cluster::cluster(table), table.at().clone())));
@@ -131,6 +139,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         gateway,
         auth,
         admin,
+        nobody,
         cluster,
         audit,
         contract,
@@ -153,7 +162,19 @@ fn tls(table: &Table<'_>) -> Option<Tls> {
 /// `[telemetry]`
 pub(super) fn telemetry(table: &Table<'_>) -> Telemetry {
     let format = choice(&[("json", LogFormat::Json), ("text", LogFormat::Text)]);
-    Telemetry { log: table.or("log", log_filter, "info"), log_format: table.get("log_format", format) }
+    Telemetry {
+        log: table.or("log", log_filter, "info"),
+        log_format: table.get("log_format", format),
+        otlp: table.get("otlp", http_url),
+        service_name: table.or("service_name", service_name, "gatehouse"),
+        trust_trace_context: table.or("trust_trace_context", boolean, true),
+        baggage: table.or("baggage", boolean, false),
+    }
+}
+
+fn service_name(node: &Node<'_>) -> Option<String> {
+    let name = line(node)?;
+    if name.is_empty() { node.fail("must not be empty", "") } else { Some(name) }
 }
 
 /// A level, or directives as `info,hyper=warn`. A bare word must be a level: a misspelt one would be read as

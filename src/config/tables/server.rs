@@ -13,8 +13,8 @@ use super::super::values::{
     line_with_place, number, path, proxy_url, size, text, text_with_place, time,
 };
 use super::super::{
-    Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server, SessionScope, Target,
-    Validating,
+    ClientFiles, Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server,
+    SessionScope, Target, Validating,
 };
 use super::ServerEntry;
 use super::aids::aids;
@@ -40,7 +40,8 @@ const SCOPES: &[(&str, SessionScope)] = &[
 ];
 
 /// Keys that mean nothing beside `command`.
-const HTTP_ONLY: &[&str] = &["proxy", "ca_file", "connect_timeout", "forward_headers"];
+const HTTP_ONLY: &[&str] =
+    &["proxy", "ca_file", "client_cert", "client_key", "connect_timeout", "forward_headers"];
 /// Keys that mean nothing beside `url`.
 const STDIO_ONLY: &[&str] = &["env", "cwd", "user", "rlimit", "processes"];
 
@@ -140,6 +141,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         contract: table.or("contract", guarding, Guarding::Off),
         validate: table.or("validate", validating, Validating::Off),
         credentials,
+        identity: identity(table),
         forward_headers: forward_headers(table),
     };
     let whole = head.name.is_some() && head.target.is_some() && head.credentials.is_some();
@@ -151,6 +153,17 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     }
     credential_rules(table, &read);
     whole.then_some(read)
+}
+
+/// `client_cert` and `client_key`: both or none.
+fn identity(table: &Table<'_>) -> Option<ClientFiles> {
+    let (cert, key) = (table.get("client_cert", path), table.get("client_key", path));
+    for (has, lacks) in [("client_cert", "client_key"), ("client_key", "client_cert")] {
+        if table.has(has) && !table.has(lacks) {
+            table.report(has, format!("needs `{lacks}` beside it"), "");
+        }
+    }
+    Some(ClientFiles { cert: cert?, key: key? })
 }
 
 /// `processes`

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 
 use super::super::grant::Test;
-use super::super::{AuditFile, Grant};
+use super::super::{AuditArguments, AuditFile, Grant};
 use super::{config, http, problem, refuses};
 
 /// `[auth]` and a server, then a grant whose lines begin in line 8.
@@ -196,9 +196,13 @@ fn audit_goes_nowhere_to_a_file_or_to_standard_output() {
     assert_eq!(file("\"-\""), AuditFile::Stdout);
     assert_eq!(file("\"/var/log/a.jsonl\""), AuditFile::Path(PathBuf::from("/var/log/a.jsonl")));
     refuses("[audit]\nfile = \"\"", 2, "audit.file", "is empty");
-    for later in ["masked", "full"] {
-        let text = format!("[audit]\narguments = \"{later}\"");
-        refuses(&text, 2, "audit.arguments", "must be one of \"none\"");
-    }
-    refuses("[audit]\nstrict = true", 2, "audit.strict", "unknown key");
+    refuses("[audit]\narguments = \"some\"", 2, "audit.arguments", "must be one of \"none\"");
+    refuses("[audit]\nstrict = true", 2, "audit.strict", "no log to wait for");
+    refuses("[audit]\nshow = [\"a\"]", 2, "audit.show", "shows nothing");
+    refuses("[audit]\narguments = \"masked\"\nshow = [\"a..b\"]", 3, "audit.show[0]", "no path of keys");
+    let audit = config(
+        "[audit]\nfile = \"a\"\narguments = \"masked\"\nshow = [\"path\", \"items.*.id\"]\nstrict = true",
+    );
+    assert_eq!((audit.audit.arguments, audit.audit.strict), (AuditArguments::Masked, true));
+    assert_eq!(audit.audit.show, ["path", "items.*.id"]);
 }

@@ -1,6 +1,6 @@
 //! One test a rule of `[gateway]`, `[[endpoint]]`, `[telemetry]` and of prefixes (design §3, §4).
 
-use super::{config, gateway_refuses, http, problems, refuses};
+use super::{config, gateway_refuses, http, http_refuses, problems, refuses};
 
 #[test]
 fn durations() {
@@ -301,4 +301,49 @@ fn tls_needs_a_certificate_and_its_key() {
     assert_eq!((tls.cert, tls.key), ("c.pem".into(), "/k.pem".into()));
     assert_eq!(tls.client_ca, Some("ca.pem".into()));
     assert_eq!(config("").tls, None);
+}
+
+#[test]
+fn networks_of_proxies_are_networks_or_addresses() {
+    let config = config("[gateway]\ntrusted_proxies = [\"10.1.2.3/8\", \"fd00::/8\", \"::ffff:192.0.2.1\"]");
+    let all: Vec<String> = config.gateway.trusted_proxies.iter().map(ToString::to_string).collect();
+    assert_eq!(all, ["10.0.0.0/8", "fd00::/8", "192.0.2.1/32"]);
+    for wrong in ["10.0.0.0/33", "proxy.internal", "", "10.0.0"] {
+        let text = format!("[gateway]\n\ntrusted_proxies = [{wrong:?}]");
+        refuses(&text, 3, "gateway.trusted_proxies[0]", "is not a network");
+    }
+}
+
+#[test]
+fn a_certificate_towards_a_server_needs_its_key() {
+    http_refuses("client_cert", "\"a.pem\"", "needs `client_key` beside it");
+    http_refuses("client_key", "\"a.key\"", "needs `client_cert` beside it");
+    let child = "[[server]]\nname = \"a\"\ncommand = [\"x\"]\nclient_cert = \"a\"\nclient_key = \"b\"";
+    let found = problems(child);
+    assert!(
+        found.len() == 2 && found.iter().all(|one| one.message.contains("is only for servers with `url`"))
+    );
+    let server = config(&http("a", "client_cert = \"c/a.pem\"\nclient_key = \"c/a.key\"")).servers.remove(0);
+    let files = server.identity.unwrap();
+    assert_eq!((files.cert.to_str(), files.key.to_str()), (Some("c/a.pem"), Some("c/a.key")));
+}
+
+#[test]
+fn certificates_can_say_who_calls() {
+    let tls = |more: &str| format!("[tls]\ncert = \"a\"\nkey = \"b\"\n{more}");
+    refuses("[auth]\nskew = \"1s\"", 1, "auth", "nobody could call");
+    refuses(&format!("{}[auth]\nskew = \"1s\"", tls("")), 4, "auth", "nobody could call");
+    config(&format!("{}[auth]\nskew = \"1s\"", tls("client_ca = \"c\"\n")));
+    // Who must show a certificate may come from anywhere.
+    let open = "[gateway]\nlisten = \"0.0.0.0:8080\"\n";
+    refuses(&format!("{open}{}", tls("")), 2, "gateway.listen", "nothing checks who calls");
+    let certified = config(&format!("{open}{}", tls("client_ca = \"c\"\n")));
+    assert!(!certified.warnings().iter().any(|one| one.to_string().contains("everybody")));
+}
+
+#[test]
+fn what_is_cut_is_read_further() {
+    let server = |more: &str| config(&http("a", more)).servers.remove(0);
+    assert_eq!(server("max_result = 1000").most_read(), 1000);
+    assert_eq!(server("max_result = 1000\ntruncate = true").most_read(), 16_000);
 }

@@ -138,6 +138,33 @@ fn overrides() {
 }
 
 #[test]
+fn migration_aids() {
+    http_refuses("tools.override.x.aliases", "[]", "must be a table");
+    http_refuses("tools.override.x.aliases", "{ a = \"a\" }", "is an alias of itself");
+    http_refuses("tools.override.x.aliases", "{ a = \"b\", b = \"c\" }", "which is an alias as well");
+    http_refuses("tools.override.x.deprecated_since", "\"2026-11-30\"", "must be a date without quotes");
+    http_refuses("tools.override.x.deprecated_since", "2026-11-30T00:00:00Z", "is not a day alone");
+    http_refuses("tools.override.x.values", "{ a = { b = \"b\" } }", "becomes itself");
+    http_refuses("validate", "\"output\"", "must be one of");
+    let over = |lines: &str| config(&http("a", lines)).servers.remove(0).overrides.remove("x").unwrap();
+    let whole = over(
+        "tools.override.x = { aliases = { a = \"b\" }, defaults = { c = [1, { d = 1.5 }] }, \
+         values = { e = { \"1\" = true } }, deprecated_since = 2026-11-30 }",
+    );
+    assert_eq!(
+        (whole.aliases["a"].as_str(), whole.defaults["c"].to_string().as_str()),
+        ("b", "[1,{\"d\":1.5}]")
+    );
+    assert_eq!(
+        (whole.values["e"]["1"].to_string(), whole.deprecated_since.as_deref()),
+        ("true".to_owned(), Some("2026-11-30"))
+    );
+    assert!(!whole.is_retired() && !whole.keeps_name());
+    assert!(over("tools.override.x.deprecated_since = 2026-11-30").is_retired());
+    assert!(over("tools.override.x = { name = \"y\", deprecated_since = 2026-11-30 }").keeps_name());
+}
+
+#[test]
 fn credentials() {
     let with = |credentials: &str| http("a", &format!("[server.credentials]\n{credentials}"));
     let key = |key: &str| format!("server \"a\".credentials.{key}");

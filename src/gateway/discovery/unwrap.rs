@@ -20,10 +20,13 @@ impl Gateway {
         record: &mut Record,
     ) -> Result<Parts, GatewayError> {
         let answer = match unwrapped(call)? {
-            Ok(inner) => match self.invoke(&inner.call, outlet, record).await {
-                Err(GatewayError::UnknownItem(_)) => Answer::unknown(&inner.name),
-                other => return other,
-            },
+            Ok(inner) => {
+                record.arguments(&inner.call);
+                match self.invoke(&inner.call, outlet, record).await {
+                    Err(GatewayError::UnknownItem(_)) => Answer::unknown(&inner.name),
+                    other => return other,
+                }
+            }
             Err(wrong) => Answer::wrong(wrong),
         };
         outlet.admitted();

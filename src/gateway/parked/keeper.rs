@@ -115,8 +115,8 @@ impl Keeper {
     }
 
     async fn happens(&mut self) -> Happened {
-        let Self { exchange, resumes, listener, window, deadline, .. } = self;
-        let closing = self.place.closing();
+        let Self { place, exchange, resumes, listener, window, deadline, timeout, .. } = self;
+        let (closing, alone_since) = (place.closing(), *deadline - *timeout);
         let said = async {
             match exchange {
                 Some(exchange) => exchange.next().await,
@@ -144,12 +144,19 @@ impl Keeper {
                 None => pending().await,
             }
         };
+        let hurried = async {
+            match listener {
+                None => place.hurried(alone_since).await,
+                Some(_) => pending().await,
+            }
+        };
         tokio::select! {
             biased;
             said = said => Happened::Heard(Box::new(said)),
             Some(resume) = resumes.recv() => Happened::Resumed(Box::new(resume)),
             () = left => Happened::GivenUp("the client left"),
             () = closing.cancelled() => Happened::GivenUp("the gateway stops"),
+            () = hurried => Happened::GivenUp("the gateway stops, and nobody is there"),
             what = timer => what,
         }
     }

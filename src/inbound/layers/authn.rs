@@ -1,11 +1,14 @@
 //! Who calls an endpoint, by whatever method: a principal, or an answer that teaches nothing else.
 
-use http::{HeaderValue, header};
+use std::sync::Arc;
 
-use crate::auth::{Authenticator, Principal, Rejection, caller_token, insufficient_scope};
+use http::{HeaderValue, StatusCode, header};
+
+use crate::auth::{Authenticator, Principal, Rejection, caller_token, insufficient_scope, shows_token};
 use crate::gateway::Endpoint;
 use crate::inbound::respond::empty;
 use crate::inbound::{Door, Request, Response, well_known};
+use crate::net::PeerCertificate;
 
 /// Seconds until an issuer that did not answer may answer again.
 const LATER: HeaderValue = HeaderValue::from_static("5");
@@ -19,7 +22,17 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     let Some(endpoint) = snapshot.endpoint(request.uri().path()) else {
         return next(request).await;
     };
+    let certified = snapshot.config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     let principal = match snapshot.auth.clone() {
+        auth if let Some(shown) = certificate(&request, auth.is_some()) => {
+            match door.certificates.principal(&shown) {
+                Some(principal) => principal,
+                // Its time is over, though the connection is not.
+                None => return empty(StatusCode::UNAUTHORIZED),
+            }
+        }
+        // The connection began while tokens were asked for as well.
+        None if certified => return empty(StatusCode::UNAUTHORIZED),
         None => Principal::anonymous(),
         Some(auth) => {
             let resource = door.resource(endpoint);
@@ -29,7 +42,8 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
                 Err(rejection) => {
                     if let Some(principal) = &rejection.principal {
                         let scopes = &auth.config().required_scopes;
-                        door.gateway.turned_away(request.id, endpoint, principal, scopes);
+                        let who = (request.id, request.address);
+                        door.gateway.turned_away(who, endpoint, principal, scopes);
                     }
                     return refuse(door, &auth, endpoint, &rejection);
                 }
@@ -46,6 +60,13 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     // Whatever reads headers from here on, a credential is not among them.
     request.headers_mut().remove(header::AUTHORIZATION);
     next(request).await
+}
+
+/// The certificate by which a caller is known: where it comes without a token, or tokens are not asked for.
+fn certificate(request: &Request, tokens: bool) -> Option<Arc<PeerCertificate>> {
+    let shown = request.extensions().get::<Arc<PeerCertificate>>()?;
+    let by_token = tokens && shows_token(request.headers(), request.uri().query());
+    (!by_token).then(|| Arc::clone(shown))
 }
 
 /// The challenge for a caller who needs more scopes for what it asked.

@@ -1,5 +1,6 @@
 //! One concern a file; their order stands in `inbound/mod.rs`.
 
+pub(super) mod address;
 pub(super) mod authn;
 pub(super) mod bounds;
 pub(super) mod cors;

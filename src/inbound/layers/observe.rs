@@ -1,21 +1,30 @@
-//! Gives every request an id: in its log lines and in `X-Request-Id` of its answer.
+//! Gives every request an id, in its log lines and in `X-Request-Id` of its answer, and finds its client's address.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderValue;
 use tracing::Instrument as _;
 
-use crate::inbound::{Request, Response};
+use super::address;
+use crate::inbound::{Door, Request, Response};
+use crate::net::Peer;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 pub(in crate::inbound) async fn follow<F: Future<Output = Response>>(
+    door: &Door,
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     request.id = id;
-    let span = tracing::debug_span!("request", id);
+    if let Some(Peer(peer)) = request.extensions().get::<Peer>() {
+        let snapshot = door.gateway.snapshot();
+        let trusted = &snapshot.config.gateway.trusted_proxies;
+        request.address = Some(address::client(peer.ip(), request.headers(), trusted));
+    }
+    let client = request.address.map(tracing::field::display);
+    let span = tracing::debug_span!("request", id, client);
     let mut response = next(request).instrument(span).await;
     response.headers_mut().insert("x-request-id", HeaderValue::from(id));
     response

@@ -1,6 +1,7 @@
 //! One request of a session, from its message to its last word. It is nobody's but the session's: a connection that
 //! breaks does not end it (G-35), `notifications/cancelled` and the end of the session do.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub(super) struct Origin {
     pub(super) principal: Arc<Principal>,
     pub(super) token: Option<Secret>,
     pub(super) request: u64,
+    pub(super) address: Option<IpAddr>,
     pub(super) at: Instant,
     /// Whether the client reads events.
     pub(super) events: bool,
@@ -70,6 +72,7 @@ impl Origin {
             principal: visitor.principal,
             token: visitor.token,
             request: visitor.request,
+            address: visitor.address,
             at: visitor.at,
             events,
             held: Arc::new(held),
@@ -87,6 +90,7 @@ impl Origin {
             principal: Arc::clone(&self.principal),
             token: self.token.clone(),
             request: self.request,
+            address: self.address,
             at: self.at,
             events: true,
             held: Arc::new(self.door.budget.hold()),
@@ -126,6 +130,7 @@ impl Origin {
             },
             rights: self.snapshot.rights(&self.endpoint, &self.principal),
             request: self.request,
+            address: self.address,
             endpoint: Arc::clone(&self.endpoint),
             snapshot: Arc::clone(&self.snapshot),
             headers: self.headers.clone(),
@@ -162,7 +167,10 @@ pub(super) async fn perform(
     });
     tokio::select! {
         last = work => Some(last),
-        () = token.cancelled() => origin.session.end.is_cancelled().then(|| over(&id)),
+        () = token.cancelled() => match origin.door.gateway.is_cut().is_cancelled() {
+            true => Some(origin.failure(Method::Ping, &id, &GatewayError::STOPPED)),
+            false => origin.session.end.is_cancelled().then(|| over(&id)),
+        },
     }
 }
 

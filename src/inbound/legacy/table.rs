@@ -175,6 +175,13 @@ impl Sessions {
         }
     }
 
+    /// Gives up what still runs in any session. Sessions live on: at another replica, or here after a restart.
+    pub fn cut(&self) {
+        for session in self.lock().values().flat_map(HashMap::values) {
+            session.end.cancel();
+        }
+    }
+
     fn over(&self, session: &Session) {
         // As long as its id could be taken for one that is alive.
         let left = session.expires.saturating_duration_since(Instant::now());

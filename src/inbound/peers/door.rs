@@ -67,7 +67,7 @@ async fn take(door: &Arc<Door>, path: &str, payload: &mut Payload) -> Response {
     let read = Read { bytes: body, held: read.held };
     let serve = move |request| endpoint::sent_here(door, request, read);
     let serve = move |request| layers::panic::catch(door, request, serve);
-    layers::observe::follow(visit, serve).await
+    layers::observe::follow(door, visit, serve).await
 }
 
 /// The request in a letter, and its body. `None`: it is no letter.
@@ -86,7 +86,14 @@ fn visit(letter: &Letter) -> Result<Box<Visit>, Refused> {
     *http.method_mut() = letter.method.parse().map_err(|_| Refused::Seal)?;
     *http.uri_mut() = letter.path.parse().map_err(|_| Refused::Seal)?;
     *http.headers_mut() = letter.headers();
-    Ok(Box::new(Visit { http, id: 0, snapshot: None, principal: Some(principal), token: None }))
+    Ok(Box::new(Visit {
+        http,
+        id: 0,
+        address: letter.address,
+        snapshot: None,
+        principal: Some(principal),
+        token: None,
+    }))
 }
 
 fn refused(why: &'static str) -> Response {

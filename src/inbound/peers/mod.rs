@@ -1,6 +1,7 @@
 //! Other replicas: a request for what hangs on a socket of one of them (a call that waits for its client, a session) is
 //! sent there as a sealed letter, one hop, and its answer passed on as it comes (R-32, design §7).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -66,6 +67,7 @@ struct Outward<'r> {
     path: &'r str,
     headers: &'r http::HeaderMap,
     principal: &'r Principal,
+    address: Option<IpAddr>,
     body: Bytes,
 }
 
@@ -76,6 +78,7 @@ impl<'r> Outward<'r> {
             path: &visitor.endpoint.config.path,
             headers: &visitor.headers,
             principal: &visitor.principal,
+            address: visitor.address,
             body,
         }
     }
@@ -86,12 +89,16 @@ impl<'r> Outward<'r> {
             path: &call.endpoint.config.path,
             headers: &call.headers,
             principal: &call.principal,
+            address: call.address,
             body: call.envelope.body().clone(),
         }
     }
 
     fn letter(&self) -> Letter {
-        Letter::new((self.method, self.path), self.headers, self.principal.carried(), &self.body)
+        let mut letter =
+            Letter::new((self.method, self.path), self.headers, self.principal.carried(), &self.body);
+        letter.address = self.address;
+        letter
     }
 }
 

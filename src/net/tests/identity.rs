@@ -25,7 +25,12 @@ use crate::net::{Identity, IdentityFiles, ListenOptions, Peer, serve};
 /// A certificate for localhost in files, a new one at each call.
 fn files(ca: &Ca, folder: &Path, client_ca: Option<PathBuf>) -> IdentityFiles {
     let (cert, key) = ca.signed(&["localhost"]);
-    let files = IdentityFiles { cert: folder.join("cert.pem"), key: folder.join("key.pem"), client_ca };
+    let files = IdentityFiles {
+        cert: folder.join("cert.pem"),
+        key: folder.join("key.pem"),
+        client_ca,
+        optional: false,
+    };
     std::fs::write(&files.cert, cert).unwrap();
     std::fs::write(&files.key, key).unwrap();
     files

@@ -40,6 +40,7 @@ pub(super) fn patient() -> ListenOptions {
         max_connections: 100,
         keep_alive: PATIENCE,
         tls: None,
+        proxies: Vec::new(),
         stats: Arc::default(),
     }
 }
@@ -285,6 +286,27 @@ async fn a_drain_finishes_what_runs_and_closes_what_is_idle() {
     soon(running.done.notified()).await;
     assert_eq!(running.stats.open(), 0);
     until(|| running.tasks.running() == 0).await;
+}
+
+/// Covers: F-052: what was on its way when the drain began is answered, and the answer says that it is the last one.
+#[tokio::test]
+async fn a_drain_answers_what_is_on_its_way() {
+    let running = run(patient()).await;
+    let (mut known, mut new) = (running.connect().await, running.connect().await);
+    get(&mut known, "/").await;
+    // Connected as far as the system is concerned, whether or not anybody has accepted it.
+    let mut late = TcpStream::connect(running.address).await.unwrap();
+    running.drain.cancel();
+    for stream in [&mut known, &mut new, &mut late] {
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    }
+    for stream in [&mut known, &mut new, &mut late] {
+        let (head, _) = read_answer(stream).await;
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(head.to_ascii_lowercase().contains("connection: close"), "{head}");
+        closed(stream).await;
+    }
+    soon(running.done.notified()).await;
 }
 
 #[tokio::test]

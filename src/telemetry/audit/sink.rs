@@ -17,6 +17,8 @@ pub(super) struct Sink {
     place: Place,
     /// A write failed: a part of a line may stand at the end.
     torn: bool,
+    /// The last one failed, and it was said.
+    failing: bool,
 }
 
 #[derive(Debug)]
@@ -27,14 +29,7 @@ enum Place {
 
 impl Sink {
     pub(super) fn open(target: Target) -> io::Result<Self> {
-        let place = match target {
-            Target::Stdout => Place::Stdout,
-            Target::Path(path) => {
-                let file = Some(open(&path)?);
-                Place::File { path, file, looked: Instant::now() }
-            }
-        };
-        Ok(Self { place, torn: false })
+        Ok(Self { place: Place::open(target)?, torn: false, failing: false })
     }
 
     /// Writes whole lines; false when some of them may be lost.
@@ -47,20 +42,28 @@ impl Sink {
         if lines.is_empty() {
             return true;
         }
-        let written = self.place.attend(look).and_then(|()| {
-            if self.torn {
-                self.place.put(b"\n")?;
-            }
-            self.place.put(lines)
-        });
-        if let Err(error) = &written
-            && !self.torn
-        {
+        let written = self.put(lines, look);
+        match &written {
             // Once, not for every line.
-            tracing::error!(%error, "the audit log cannot be written");
+            Err(error) if !self.failing => tracing::error!(%error, "the audit log cannot be written"),
+            Ok(()) if self.failing => tracing::info!("the audit log is written again"),
+            _ => {}
         }
-        self.torn = written.is_err();
+        self.failing = written.is_err();
         written.is_ok()
+    }
+
+    fn put(&mut self, lines: &[u8], look: Duration) -> io::Result<()> {
+        if self.place.attend(look)? {
+            // Of what was written before nothing is in this one.
+            self.torn = false;
+        }
+        if std::mem::replace(&mut self.torn, true) {
+            self.place.put(b"\n")?;
+        }
+        self.place.put(lines)?;
+        self.torn = false;
+        Ok(())
     }
 
     /// Everything is written: to the disk with it.
@@ -73,11 +76,21 @@ impl Sink {
 }
 
 impl Place {
-    /// Opens the file anew if another one, or none, stands at its path.
-    fn attend(&mut self, look: Duration) -> io::Result<()> {
-        let Self::File { path, file, looked } = self else { return Ok(()) };
+    fn open(target: Target) -> io::Result<Self> {
+        Ok(match target {
+            Target::Stdout => Self::Stdout,
+            Target::Path(path) => {
+                let file = Some(open(&path)?);
+                Self::File { path, file, looked: Instant::now() }
+            }
+        })
+    }
+
+    /// Opens the file anew if another one, or none, stands at its path; whether it did.
+    fn attend(&mut self, look: Duration) -> io::Result<bool> {
+        let Self::File { path, file, looked } = self else { return Ok(false) };
         if file.is_some() && looked.elapsed() < look {
-            return Ok(());
+            return Ok(false);
         }
         *looked = Instant::now();
         let same = file.as_ref().is_some_and(|file| is_at(file, path));
@@ -85,7 +98,7 @@ impl Place {
             *file = None;
             *file = Some(open(path)?);
         }
-        Ok(())
+        Ok(!same)
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -67,6 +67,7 @@ impl Direct {
         let call = Call {
             steps: gatehouse::gateway::Steps::default(),
             method: Method::parse(&envelope.method()).unwrap(),
+            address: None,
             members: Members::default(),
             rights: snapshot.rights(&endpoint, &principal),
             client: Client {

@@ -17,7 +17,7 @@ use super::request::Request;
 use super::{DEADLINE, eventually, json, within};
 
 /// A configuration in the making.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Setup {
     listen: String,
     gateway: String,
@@ -176,6 +176,27 @@ impl Gateway {
         eventually(&what, async || self.metric(name, labels).await == value).await;
     }
 
+    /// Replaces its configuration in one step.
+    pub(crate) fn put(&self, text: &str) {
+        let beside = self.folder.path().join("next");
+        std::fs::write(&beside, text).unwrap();
+        std::fs::rename(beside, &self.file).unwrap();
+    }
+
+    /// Readings of a changed configuration so far: those in force, those that were refused.
+    pub(crate) async fn reloads(&self) -> (f64, f64) {
+        let of = async |result| self.metric("gatehouse_config_reloads_total", &[("result", result)]).await;
+        (of("ok").await, of("error").await)
+    }
+
+    /// Replaces its configuration by one that it takes.
+    pub(crate) async fn reload(&self, setup: &Setup) {
+        let (good, bad) = self.reloads().await;
+        self.put(&setup.text());
+        eventually("the configuration is in force", async || self.reloads().await.0 > good).await;
+        assert_eq!(self.reloads().await.1, bad, "{}", self.log.text());
+    }
+
     pub(crate) fn pid(&self) -> Pid {
         let child = self.child.as_ref().expect("it runs until it is stopped");
         Pid::from_raw(i32::try_from(child.id()).unwrap())
@@ -196,6 +217,15 @@ impl Gateway {
         .await;
         self.judge(status);
         self.log.clone()
+    }
+
+    /// Its exit code, once it has ended by itself; nothing about it is judged.
+    pub(crate) async fn exit(mut self) -> Option<i32> {
+        let mut child = self.child.take().unwrap();
+        let status = within("its end", async {
+            tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap()
+        });
+        status.await.code()
     }
 
     fn judge(&self, status: ExitStatus) {

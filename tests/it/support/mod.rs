@@ -6,6 +6,8 @@ pub(crate) mod asking;
 pub(crate) mod cast;
 pub(crate) mod child;
 pub(crate) mod client;
+pub(crate) mod collector;
+pub(crate) mod command;
 pub(crate) mod counter;
 pub(crate) mod direct;
 pub(crate) mod exchange;
