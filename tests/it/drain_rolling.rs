@@ -139,15 +139,15 @@ async fn a_rolling_restart_fails_no_call() {
         eventually("calls go on", enough).await;
     };
     for _ in 0..ROUNDS * scale() {
-        for at in 0..replicas.len() {
+        for replica in &mut replicas {
             progress(100).await;
             let new = setup.clone().start().await;
-            let old = std::mem::replace(&mut replicas[at], new);
+            let old = std::mem::replace(replica, new);
             let before = old.listen;
             // The load balancer is told after the fact only: until then it meets a closed door.
             old.stop().await;
             progress(50).await;
-            balancer.replace(before, replicas[at].listen);
+            balancer.replace(before, replica.listen);
         }
     }
     progress(100).await;

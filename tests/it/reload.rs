@@ -79,6 +79,7 @@ note("end", "by itself")"#,
     let mut held = server.hold("tools/call");
     let both = Setup::new().stdio("kid", &child.argv(), "").http("m", &server.url(), "");
     let gateway = both.start().await;
+    #[expect(clippy::async_yields_async, reason = "the call runs on while the test looks")]
     let ask = async |tool: &str| {
         let (client, asked) = (gateway.connect().await, call(tool, "{}"));
         tokio::spawn(async move { client.begin(asked).await.rest().await })
@@ -294,7 +295,7 @@ serve({"server/discover": DISCOVER, "tools/list": tools("t")})"#,
     let setup = |n: usize| {
         let more = format!("timeout = \"{}s\"", 20 + n);
         let all = Setup::new().http("one", &one.url(), &more).stdio("kid", &child.argv(), &more);
-        if n % 2 == 0 { all.http("two", &two.url(), &more) } else { all }
+        if n.is_multiple_of(2) { all.http("two", &two.url(), &more) } else { all }
     };
     let gateway = setup(0).start().await;
     let session = Session::open(&gateway, "2025-11-25", "{}").await;
