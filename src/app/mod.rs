@@ -79,11 +79,7 @@ impl App {
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
         let sight = Arc::new(Sight::start(&config, &tasks, &metrics)?);
-        let audit = sight.audit(&config)?;
-        let gateway = build(&config, &tasks, &metrics, &budget, true)?;
-        let gateway = Arc::new(gateway.with_spans(sight.spans()));
-        gateway.set_audit(audit);
-        usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
+        let gateway = seen(build(&config, &tasks, &metrics, &budget, true)?, &sight, &config, &tasks)?;
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
         tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
 
@@ -146,6 +142,15 @@ impl App {
             settled.run_until_cancelled(reloader.follow((path, files), hangup, level)).await;
         });
     }
+}
+
+/// The core with all that looks on: spans, the audit log, the counts of what is on its way out.
+fn seen(gateway: Gateway, sight: &Sight, config: &Config, tasks: &Tasks) -> anyhow::Result<Arc<Gateway>> {
+    let audit = sight.audit(config)?;
+    let gateway = Arc::new(gateway.with_spans(sight.spans()));
+    gateway.set_audit(audit);
+    usage::keep(config.gateway.state_dir.as_deref(), &gateway.metrics, tasks);
+    Ok(gateway)
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {

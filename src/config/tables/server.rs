@@ -32,6 +32,13 @@ const MOST_PROCESSES: usize = 256;
 
 const MIB: usize = 1 << 20;
 
+const PROTOCOLS: &[(&str, Protocol)] = &[
+    ("auto", Protocol::Auto),
+    ("modern", Protocol::Modern),
+    ("legacy", Protocol::Legacy),
+    ("sse", Protocol::Sse),
+];
+
 const SCOPES: &[(&str, SessionScope)] = &[
     ("auto", SessionScope::Auto),
     ("session", SessionScope::Session),
@@ -90,12 +97,6 @@ struct Head {
 }
 
 fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
-    let protocols = &[
-        ("auto", Protocol::Auto),
-        ("modern", Protocol::Modern),
-        ("legacy", Protocol::Legacy),
-        ("sse", Protocol::Sse),
-    ];
     let probe = if table.has("command") { STDIO_PROBE_TIMEOUT } else { HTTP_PROBE_TIMEOUT };
     let (resources, resource_uris, resources_probe) = table.inner("resources", |resources| {
         let uris = resources.or("uris", globs, Globs::none());
@@ -110,7 +111,7 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         description: table.get("description", line),
         tags: table.or("tags", |node| words(node, tag), []),
         target,
-        protocol: table.or("protocol", choice(protocols), Protocol::Auto),
+        protocol: table.or("protocol", choice(PROTOCOLS), Protocol::Auto),
         session_scope: table.or("session_scope", choice(SCOPES), SessionScope::Auto),
         required: table.or("required", boolean, false),
         timeout: table.or("timeout", time, seconds(15)),
