@@ -86,10 +86,10 @@ impl App {
         let budget = Budget::new(config.gateway.max_buffered);
         let replicas = Replicas::bind(&config, &tasks).await?;
         let gateway = build(&config, &tasks, &metrics, &budget, Some(Running::with(replicas.as_ref())))?;
-        let (sight, gateway) = Sight::start(gateway, &config, &tasks)?;
+        let (sight, gateway) = Sight::start(gateway.with_budget(budget.clone()), &config, &tasks)?;
         usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
-        tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
+        keep(&gateway, &tasks);
 
         let stats = Arc::new(ListenStats::default());
         let door = Arc::new(door(&config, listen, &gateway, &budget, &tasks)?);
@@ -161,6 +161,12 @@ fn door(
         tasks: tasks.clone(),
         metrics: Arc::clone(&gateway.metrics),
     })
+}
+
+/// What the core does beside its calls.
+fn keep(gateway: &Arc<Gateway>, tasks: &Tasks) {
+    tasks.spawn("playbooks", Arc::clone(gateway).keep_playbooks());
+    tasks.spawn("load", gateway.watch_load());
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
