@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import modern
-from processes import CACHE, PATIENCE, ROOT, Processes, report, wait_ready
+from processes import CACHE, PATIENCE, ROOT, Processes, report
 
 FOLDER = CACHE / "cluster"
 BINARY = os.environ.get("GATEHOUSE", str(ROOT / "target/ci/gatehouse"))
@@ -77,10 +77,11 @@ def main():
         for check in (storm, parked, limits, ended, changes, killed):
             print(f"-- {check.__name__}", flush=True)
             found = check(fleet)
-            problems += [f"{check.__name__}: {problem}" for problem in found]
+            print(*(f"{check.__name__}: {problem}" for problem in found), sep="\n", end="\n" if found else "")
+            problems += [f"{check.__name__}: {len(found)} problems"] if found else []
             checked += 1
     problems += [f"still running after the test: {process}" for process in processes.left_behind]
-    report(problems, max(checked, len(problems)))
+    report(problems, checked)
     return bool(problems)
 
 
@@ -123,6 +124,12 @@ class Fleet:
         self.starts += 1
         self.processes.gateway(f"gateway-cluster-{index}-{self.starts}", config)
         self.replicas[index] = self.processes.running[-1]
+
+    def restart(self, index):
+        self.stop(index)
+        self.start(index)
+        # nginx takes a replica again a second after it found it gone: sooner, it would have none.
+        time.sleep(1.5)
 
     def stop(self, index, how=signal.SIGTERM):
         self.processes.end(self.replicas[index], how)
@@ -191,7 +198,7 @@ class Client:
 
     def call(self, tool, arguments, **more):
         status, _, text = self.modern("tools/call", {"name": tool, "arguments": arguments, **more}, FORMS)
-        return status, text and modern.last(text)
+        return status, modern.last(text) if status == 200 else text
 
     def open(self, capabilities=None):
         params = {"protocolVersion": "2025-11-25", "capabilities": capabilities or {}, "clientInfo": {"name": "load", "version": "1"}}
@@ -210,7 +217,7 @@ class Client:
 
     def legacy_call(self, tool, arguments):
         status, _, text = self.legacy("tools/call", {"name": tool, "arguments": arguments})
-        return status, text and modern.last(text)
+        return status, modern.last(text) if status == 200 else text
 
 
 def text_of(message):
@@ -236,7 +243,9 @@ class Caller(threading.Thread):
             try:
                 call = self.client.call if kind == "modern" else self.client.legacy_call
                 status, message = call(f"{server}_echo", {"text": word})
-                if status != 200 or word not in text_of(message) or message["result"].get("isError"):
+                if status != 200:
+                    raise RuntimeError(f"HTTP status {status}")
+                if word not in text_of(message) or message["result"].get("isError"):
                     self.lost.append(f"{kind} call of {server}: {status} {json.dumps(message)[:300]}")
             except Exception as error:
                 self.lost.append(f"{kind} call of {server}: {error!r}")
@@ -264,7 +273,7 @@ def storm(fleet):
     began = time.monotonic()
     for caller in callers:
         caller.start()
-    steps = [(CALLS * (2 * turn + 1) // (2 * 2 * RESTARTS), lambda index=turn % 2: (fleet.stop(index), fleet.start(index))) for turn in range(2 * RESTARTS)]
+    steps = [(CALLS * (2 * turn + 1) // (2 * 2 * RESTARTS), lambda index=turn % 2: fleet.restart(index)) for turn in range(2 * RESTARTS)]
     steps += [(CALLS // 3, fleet.stop_redis), (CALLS * 2 // 3, fleet.start_redis)]
     for after, step in sorted(steps, key=lambda step: step[0]):
         while CALLS - left.count < after and any(caller.is_alive() for caller in callers):
