@@ -34,13 +34,6 @@ const MOST_PROCESSES: usize = 256;
 
 const MIB: usize = 1 << 20;
 
-const PROTOCOLS: &[(&str, Protocol)] = &[
-    ("auto", Protocol::Auto),
-    ("modern", Protocol::Modern),
-    ("legacy", Protocol::Legacy),
-    ("sse", Protocol::Sse),
-];
-
 const SCOPES: &[(&str, SessionScope)] = &[
     ("auto", SessionScope::Auto),
     ("session", SessionScope::Session),
