@@ -6,7 +6,7 @@
 //!
 //! | floor | room | what it is for |
 //! | --- | --- | --- |
-//! | 8 | [`cli`] | one file a command: `serve`, `check`, `explain`, `lock`, `diff`, `approve`, `import`, `demo` |
+//! | 8 | [`cli`] | one file a command: `serve`, `check`, `explain`, `lock`, `diff`, `approve`, `contract test`, `import`, `demo` |
 //! | 7 | [`app`] | owns everything: builds the rooms, binds the sockets, takes it all down |
 //! | 6 | [`inbound`] | the door for MCP clients: layers, one message parsed, JSON or events back |
 //! | 6 | [`admin`] | the door for operators: health and metrics |
@@ -14,12 +14,13 @@
 //! | 4 | [`catalogue`] | what the servers offer: walked, checked, published, kept while fresh |
 //! | 4 | [`policy`] | may this caller do this? grants in, a verdict out; pure |
 //! | 3 | [`auth`] | who is calling: tokens and keys verified, challenges, the principal |
-//! | 3 | [`contract`] | a published tool is an API: what changed, what that means, what was approved; pure |
+//! | 3 | [`contract`] | a published tool is an API: what changed, what that means, what was approved, how old callers live on; pure |
 //! | 3 | [`playbooks`] | Markdown with front matter: read, linked, faults found |
 //! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, deadlines, cancels |
 //! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
+//! | 2 | [`cluster`] | what replicas share by Redis, and the sealed letters between them |
 //! | 1 | [`config`] | TOML → every problem in one report → typed values |
-//! | 1 | [`telemetry`] | metrics declared once, logs, outcomes, trace context |
+//! | 1 | [`telemetry`] | metrics declared once, logs, outcomes, the audit log, trace context and spans |
 //! | 1 | [`tasks`] | the only place that spawns; single flight |
 //! | 1 | [`seal`] | sealed tokens by purpose, with key rotation |
 //! | 0 | [`protocol`] | MCP as data: objects as positions in bytes, edits, headers, events |
@@ -29,7 +30,7 @@
 //! `inbound` layers ([`inbound::service`] lists them) → `inbound/endpoint` parses the message once →
 //! `inbound/modern` holds headers against the body and builds a [`gateway::Call`] → [`gateway::Gateway::handle`]
 //! opens the record → `gateway/invoke`: resolve the name in the caller's view, check `Mcp-Param-*`, admit by
-//! the grants ([`policy`]), prepare the edits →
+//! the grants ([`policy`]), map arguments of former times (`gateway/told`), prepare the edits →
 //! [`outbound::Server::call`]: permit, peer, dialect → `outbound/link`: bytes out, messages back →
 //! [`outbound::Exchange`] keeps the deadlines → `gateway/relay` splices what belongs to the hop → `inbound/respond`
 //! writes JSON or events. Dropping any of it cancels the call at its server.
@@ -46,12 +47,14 @@
 //!
 //! A message is read as positions ([`protocol::object`]), changed by a list of edits ([`protocol::edit`]) and
 //! written as pieces of the body it came in. Arguments and results are never turned into values and back.
+//! Where they are held against a schema (`validate`, a tool that is held back) they are read beside, and go on as bytes.
 
 pub mod admin;
 pub mod app;
 pub mod auth;
 pub mod catalogue;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub mod contract;
 pub mod gateway;

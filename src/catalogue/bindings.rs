@@ -114,6 +114,19 @@ impl Bindings {
     where
         H: IntoIterator<Item = (&'h str, &'h [u8])>,
     {
+        self.check_mapped(arguments, None, headers)
+    }
+
+    /// The same where arguments are `mapped` on their way: each header says what came, or what goes on.
+    pub fn check_mapped<'h, H>(
+        &self,
+        arguments: Option<&str>,
+        mapped: Option<&str>,
+        headers: H,
+    ) -> Result<(), ParamError>
+    where
+        H: IntoIterator<Item = (&'h str, &'h [u8])>,
+    {
         if self.0.is_empty() {
             return Ok(());
         }
@@ -122,16 +135,23 @@ impl Bindings {
                 .is_some_and(|n| n.eq_ignore_ascii_case(header::PARAM_PREFIX))
         };
         let given: Vec<(&str, &[u8])> = headers.into_iter().filter(|(name, _)| is_param(name)).collect();
-        let arguments = Arguments::read(arguments)?;
+        let came = Arguments::read(arguments)?;
+        let goes = mapped.map(|mapped| Arguments::read(Some(mapped))).transpose()?;
         for binding in &self.0 {
             let name = binding.header.as_str();
-            let mut hits = given.iter().filter(|(given, _)| given.eq_ignore_ascii_case(name));
-            let fits = match (arguments.value(&binding.path)?, hits.next(), hits.next()) {
-                (None, None, None) => true,
-                (Some(value), Some((_, received)), None) => value.equals(received),
-                _ => false,
+            let fits = |value: Option<Value<'_>>| {
+                let mut hits = given.iter().filter(|(given, _)| given.eq_ignore_ascii_case(name));
+                match (value, hits.next(), hits.next()) {
+                    (None, None, None) => true,
+                    (Some(value), Some((_, received)), None) => value.equals(received),
+                    _ => false,
+                }
             };
-            if !fits {
+            if fits(came.value(&binding.path)?) {
+                continue;
+            }
+            let other = goes.as_ref().map(|goes| goes.value(&binding.path)).transpose()?;
+            if !other.is_some_and(fits) {
                 return Err(ParamError::Mismatch(binding.header.clone()));
             }
         }

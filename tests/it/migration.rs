@@ -87,6 +87,30 @@ async fn the_old_call_works_the_new_one_works_both_together_conflict() {
     gateway.stop().await;
 }
 
+/// Issue 7, H-52: a client that knows the former schema mirrors the former argument; a header that says something else is
+/// refused as ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn h_52_headers_say_what_came_or_what_goes_on() {
+    let server = server().await;
+    let gateway = gateway(&server, "").await;
+    let old = call("s_send_report", r#"{"to":"ann","unit":"F"}"#).request();
+    for headers in [&[][..], &[("Recipient", "ann")], &[("Recipient", "ann"), ("Format", "pdf")]] {
+        let request = headers
+            .iter()
+            .fold(old.clone(), |request, (name, value)| request.with(&format!("Mcp-Param-{name}"), value));
+        assert_eq!(text(&gateway.send(request).await), "s:send_report", "{headers:?}");
+    }
+    let calls = server.requests("tools/call").len();
+    for (name, value) in [("Recipient", "bob"), ("Format", "html")] {
+        let odd = gateway.send(old.clone().with(&format!("Mcp-Param-{name}"), value)).await;
+        assert_eq!(odd.verdict(), (400, Some(-32020)), "{name}: {odd:?}");
+    }
+    let bare = gateway.send(call("s_deliver_report", r#"{"recipient":"ann"}"#)).await;
+    assert_eq!(bare.verdict(), (400, Some(-32020)), "a name of today has its header: {bare:?}");
+    assert_eq!(server.requests("tools/call").len(), calls);
+    gateway.stop().await;
+}
+
 /// Issue 7: both names of tool and argument are listed, the former ones marked.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_names_are_listed_during_the_period() {
