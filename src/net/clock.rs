@@ -31,6 +31,8 @@ pub(super) struct Activity {
     pub(super) bytes: AtomicBool,
     /// Wakes `watch` when the last request in work has ended: those of HTTP/2 run in their own tasks.
     pub(super) ended: AtomicWaker,
+    /// The listener drains: the next answer is the last one here, and says so.
+    pub(super) leaving: AtomicBool,
 }
 
 impl Activity {

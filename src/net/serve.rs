@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -158,7 +159,16 @@ where
                     request.extensions_mut().insert(Arc::clone(certificate));
                 }
                 let answer = service.clone().oneshot(request);
-                async move { answer.await.map(|answer| answer.map(|body| Counted { body, _busy: busy })) }
+                let activity = Arc::clone(&activity);
+                async move {
+                    let mut answer =
+                        answer.await.map(|answer| answer.map(|body| Counted { body, _busy: busy }))?;
+                    // Also where it is there before the connection is looked at again. HTTP/2 has no such header.
+                    if !activity.h2 && activity.leaving.load(Ordering::Relaxed) {
+                        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    Ok::<_, Infallible>(answer)
+                }
             })
         };
         if h2 {
@@ -189,6 +199,7 @@ where
                 activity.ended.register(cx.waker());
             }
             if leaving.is_none() && drained.as_mut().poll(cx).is_ready() {
+                activity.leaving.store(true, Ordering::Relaxed);
                 let wait = if activity.h2 { Duration::ZERO } else { ON_ITS_WAY };
                 leaving = Some(Box::pin(sleep(wait)));
             }
