@@ -18,8 +18,9 @@
 //! | 3 | [`playbooks`] | Markdown with front matter: read, linked, faults found |
 //! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, deadlines, cancels |
 //! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
+//! | 2 | [`cluster`] | what replicas share by Redis, and the sealed letters between them |
 //! | 1 | [`config`] | TOML → every problem in one report → typed values |
-//! | 1 | [`telemetry`] | metrics declared once, logs, outcomes, trace context |
+//! | 1 | [`telemetry`] | metrics declared once, logs, outcomes, the audit log, trace context and spans |
 //! | 1 | [`tasks`] | the only place that spawns; single flight |
 //! | 1 | [`seal`] | sealed tokens by purpose, with key rotation |
 //! | 0 | [`protocol`] | MCP as data: objects as positions in bytes, edits, headers, events |
@@ -53,6 +54,7 @@ pub mod app;
 pub mod auth;
 pub mod catalogue;
 pub mod cli;
+pub mod cluster;
 pub mod config;
 pub mod contract;
 pub mod gateway;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Room → floor. A room imports only rooms with a smaller number; rooms on one floor are strangers.
-const FLOORS: [(&str, u8); 16] = [
+const FLOORS: [(&str, u8); 17] = [
     ("cli", 8),
     ("app", 7),
     ("inbound", 6),
@@ -20,6 +20,7 @@ const FLOORS: [(&str, u8); 16] = [
     ("playbooks", 3),
     ("outbound", 3),
     ("net", 2),
+    ("cluster", 2),
     ("config", 1),
     ("telemetry", 1),
     ("tasks", 1),

@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-ALL=(install build fmt clippy nextest sdk conformance status deploy)
+ALL=(install build fmt clippy nextest sdk conformance status deploy cluster)
 NOT_RUN=77 # a stage's exit code: it could not run here, and said why
 CACHE=$PWD/tests/.cache
 LOCKED=()
@@ -87,6 +87,14 @@ stage_deploy() {
   need nginx nginx-light
   need openssl openssl
   "$CACHE/venv/bin/python" tests/deploy/run.py
+}
+
+stage_cluster() {
+  [ -x "$GATEHOUSE" ] || not_run "$GATEHOUSE is missing: tests/run.sh build"
+  need redis-server redis-server
+  need nginx nginx-light
+  need openssl openssl
+  python3 tests/cluster/run.py
 }
 
 # The official Rust SDK's server and client, in a workspace of their own: built once.

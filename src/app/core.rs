@@ -35,7 +35,7 @@ impl Core {
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
         // What a running gateway keeps on disk is neither asked nor touched.
-        let gateway = build(&config, &tasks, &metrics, &budget, false)?;
+        let gateway = build(&config, &tasks, &metrics, &budget, None)?;
         Ok(Self { gateway, tasks })
     }
 

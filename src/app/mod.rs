@@ -18,9 +18,10 @@ use crate::admin::{self, Desk, HostCheck, Readiness};
 use crate::auth::{Authenticator, Certificates};
 use crate::catalogue::shelf::Rules;
 use crate::catalogue::{Catalogue, Contracts};
+use crate::cluster::Cluster;
 use crate::config::{Config, Files, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
-use crate::inbound::{self, Bounds, Door, Guard, Sessions, Terms};
+use crate::inbound::{self, Bounds, Door, Guard, Peers, Sessions, Terms};
 use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
@@ -34,14 +35,18 @@ const RENEW: Duration = Duration::from_secs(10);
 
 mod core;
 mod reload;
+mod replicas;
 mod restart;
 mod shutdown;
 mod sight;
+#[cfg(test)]
+mod tests;
 mod traces;
 pub mod usage;
 
 pub use core::Core;
 use reload::Reloader;
+use replicas::{Replicas, Serving};
 use sight::Sight;
 
 /// A running gateway.
@@ -58,7 +63,8 @@ pub struct App {
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
-    served: tokio::task::JoinHandle<()>,
+    /// The listener of clients, and that of other replicas if there are any.
+    served: (tokio::task::JoinHandle<()>, Option<Serving>),
     reloader: Arc<Reloader>,
     /// Cancelled first: a gateway that stops takes no other configuration.
     settled: CancellationToken,
@@ -78,21 +84,15 @@ impl App {
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let sight = Arc::new(Sight::start(&config, &tasks, &metrics)?);
-        let gateway = seen(build(&config, &tasks, &metrics, &budget, true)?, &sight, &config, &tasks)?;
+        let replicas = Replicas::bind(&config, &tasks).await?;
+        let gateway = build(&config, &tasks, &metrics, &budget, Some(Running::with(replicas.as_ref())))?;
+        let (sight, gateway) = Sight::start(gateway.with_budget(budget.clone()), &config, &tasks)?;
+        usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
-        tasks.spawn("playbooks", Arc::clone(&gateway).keep_playbooks());
+        keep(&gateway, &tasks);
 
         let stats = Arc::new(ListenStats::default());
-        let door = Arc::new(Door {
-            terms: ArcSwap::from_pointee(terms(&config, listen)?),
-            sessions: Sessions::start(&gateway, &tasks),
-            certificates: Certificates::default(),
-            gateway: Arc::clone(&gateway),
-            budget: budget.clone(),
-            tasks: tasks.clone(),
-            metrics: Arc::clone(&metrics),
-        });
+        let door = Arc::new(door(&config, listen, &gateway, &budget, &tasks)?);
         let hosts = Arc::new(ArcSwap::from_pointee(admin_guard(&config, admin)?));
         let desk = Desk {
             guard: Box::new(HostGuard(Arc::clone(&hosts))),
@@ -109,23 +109,22 @@ impl App {
             tasks.spawn("certificate", renew(Arc::clone(identity)));
         }
         let options = |stats, tls| ListenOptions { tls, ..listen_options(&config.gateway, stats) };
+        let replicas = replicas.map(|replicas| replicas.serve(&door, options(Arc::default(), None)));
         let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::clone(&door));
         let public_options = ListenOptions { proxies, ..options(stats, identity.clone()) };
         let served = tasks
             .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
-        let own = Arc::new(ListenStats::default());
-        tasks.spawn(
-            "admin listener",
-            net::serve(private, router, options(own, None), tasks.clone(), close.clone()),
-        );
+        let own = options(Arc::default(), None);
+        tasks.spawn("admin listener", net::serve(private, router, own, tasks.clone(), close.clone()));
         metrics.reloads().began();
         tracing::info!(%listen, %admin, "listening");
         let (bound, turn) = ((listen, admin), Mutex::default());
         let (watched, eyes) = (Arc::clone(&readiness), Arc::clone(&sight));
         let reloader = Reloader { door, hosts, readiness: watched, identity, sight: eyes, bound, turn };
         let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());
+        let served = (served, replicas);
         Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, reloader, settled })
     }
 
@@ -144,29 +143,61 @@ impl App {
     }
 }
 
-/// The core with all that looks on: spans, the audit log, the counts of what is on its way out.
-fn seen(gateway: Gateway, sight: &Sight, config: &Config, tasks: &Tasks) -> anyhow::Result<Arc<Gateway>> {
-    let audit = sight.audit(config)?;
-    let gateway = Arc::new(gateway.with_spans(sight.spans()));
-    gateway.set_audit(audit);
-    usage::keep(config.gateway.state_dir.as_deref(), &gateway.metrics, tasks);
-    Ok(gateway)
+/// What stands before the core for MCP clients.
+fn door(
+    config: &Config,
+    listen: SocketAddr,
+    gateway: &Arc<Gateway>,
+    budget: &Budget,
+    tasks: &Tasks,
+) -> anyhow::Result<Door> {
+    Ok(Door {
+        terms: ArcSwap::from_pointee(terms(config, listen)?),
+        sessions: Sessions::start(gateway, tasks),
+        peers: Peers::of(gateway, tasks),
+        certificates: Certificates::default(),
+        gateway: Arc::clone(gateway),
+        budget: budget.clone(),
+        tasks: tasks.clone(),
+        metrics: Arc::clone(&gateway.metrics),
+    })
+}
+
+/// What the core does beside its calls.
+fn keep(gateway: &Arc<Gateway>, tasks: &Tasks) {
+    tasks.spawn("playbooks", Arc::clone(gateway).keep_playbooks());
+    tasks.spawn("load", gateway.watch_load());
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
 }
 
-/// The core over its servers. Of a `running` gateway catalogues last in `state_dir`, and callers are asked who they are.
+/// A gateway that serves, and no command that only asks servers.
+#[derive(Debug)]
+struct Running {
+    /// The other replicas, if there are any.
+    cluster: Option<Arc<Cluster>>,
+}
+
+impl Running {
+    fn with(replicas: Option<&Replicas>) -> Self {
+        Self { cluster: replicas.map(|replicas| Arc::clone(&replicas.cluster)) }
+    }
+}
+
+/// The core over its servers. Of a running gateway catalogues last in `state_dir`, and callers are asked
+/// who they are.
 fn build(
     config: &Arc<Config>,
     tasks: &Tasks,
     metrics: &Arc<Metrics>,
     budget: &Budget,
-    running: bool,
+    running: Option<Running>,
 ) -> anyhow::Result<Gateway> {
+    let (running, cluster) = (running.is_some(), running.and_then(|running| running.cluster));
     let servers = Servers::new(tasks.clone(), Arc::clone(metrics), budget.clone());
-    let catalogue = Catalogue::new(tasks.clone(), Arc::clone(metrics));
+    let catalogue = Catalogue::new(tasks.clone(), Arc::clone(metrics)).with_cluster(cluster.clone());
     catalogue.guard_by(contracts(config, metrics)?.map(Arc::new));
     let list = servers.plan(config)?;
     let gateway = &config.gateway;
@@ -180,7 +211,7 @@ fn build(
     });
     let auth = if running { authenticator(config, tasks, metrics)? } else { None };
     let snapshot = Snapshot::new(Arc::clone(config), &members).with_auth(auth);
-    Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer))
+    Ok(Gateway::new(snapshot, servers, catalogue, Arc::clone(metrics), sealer).with_cluster(cluster))
 }
 
 /// What the gateway makes of hints.

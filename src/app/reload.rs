@@ -15,7 +15,7 @@ use tokio::signal::unix::Signal;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
-use super::sight::Sight;
+use super::sight::{self, Sight};
 use super::{admin_guard, contracts, restart, rules, terms};
 use crate::admin::Readiness;
 use crate::auth::Authenticator;
@@ -53,6 +53,7 @@ struct Prepared {
     terms: Terms,
     hosts: Guard,
     servers: Vec<Arc<Server>>,
+    audit: sight::Change,
 }
 
 impl Reloader {
@@ -65,12 +66,12 @@ impl Reloader {
         let _turn = self.turn.lock().await;
         let before = self.gateway().snapshot();
         let kept = restart::keep(&before.config, &mut config);
-        let Prepared { config, auth, contracts, terms, hosts, servers } = self.prepare(&before, config)?;
-
-        self.sight.renew(self.gateway(), &before.config, &config).await?;
+        let Prepared { config, auth, contracts, terms, hosts, servers, audit } =
+            self.prepare(&before, config)?;
 
         // From here on nothing fails. What is new gets to know its server before anybody sees it.
         let catalogue = &self.gateway().catalogue;
+        self.sight.renew(self.gateway(), audit).await;
         contracts.iter().for_each(|contracts| contracts.set_audit(self.gateway().audit()));
         catalogue.guard_by(contracts);
         let members = catalogue.plan(&servers, rules(&config), config.gateway.state_dir.as_deref());
@@ -88,7 +89,8 @@ impl Reloader {
         catalogue.adopt(&members);
 
         self.renew(&config, level, &servers);
-        say(&before.config, &config, &kept);
+        let told = say(&before.config, &config, &kept);
+        self.gateway().metrics.recent.reload(true, &told);
         let left = Arc::downgrade(&before);
         self.gateway().servers.retire(gone, config.gateway.park_timeout, move || left.strong_count() == 0);
         Ok(())
@@ -103,6 +105,7 @@ impl Reloader {
             terms: terms(&config, self.bound.0)?,
             hosts: admin_guard(&config, self.bound.1)?,
             servers: self.gateway().servers.plan(&config)?,
+            audit: self.sight.plan(&before.config, &config)?,
             config: Arc::new(config),
         })
     }
@@ -166,27 +169,40 @@ impl Reloader {
     }
 
     async fn take(&self, config: Result<Config, Problems>, level: &Level) {
-        let reloads = self.gateway().metrics.reloads();
-        match config {
+        let metrics = &self.gateway().metrics;
+        let reloads = metrics.reloads();
+        let refused = match config {
             Ok(config) => match self.apply(config, Some(level)).await {
                 Ok(()) => return reloads.count(true),
                 Err(error) => {
                     let problem = format!("{error:#}");
                     tracing::error!(problem, "the configuration cannot be used: nothing has changed");
+                    problem
                 }
             },
             Err(problems) => {
                 for problem in &problems {
                     tracing::error!(%problem, "the configuration cannot be used: nothing has changed");
                 }
+                first(&problems)
             }
-        }
+        };
+        metrics.recent.reload(false, &refused);
         reloads.count(false);
     }
 }
 
-/// What an operator wants to see of it.
-fn say(before: &Config, config: &Config, kept: &[&str]) {
+/// The first problem without its file, and how many there are besides.
+fn first(problems: &Problems) -> String {
+    let one = problems.iter().next().map(|one| format!("line {}: {} {}", one.line, one.key, one.message));
+    match problems.len() {
+        0 | 1 => one.unwrap_or_default(),
+        all => format!("{} (and {} more)", one.unwrap_or_default(), all - 1),
+    }
+}
+
+/// What an operator wants to see of it, in the log and, shorter, on the status page.
+fn say(before: &Config, config: &Config, kept: &[&str]) -> String {
     if !kept.is_empty() {
         tracing::warn!(
             ?kept,
@@ -204,4 +220,6 @@ fn say(before: &Config, config: &Config, kept: &[&str]) {
         |server: &&crate::config::Server| named(before, &server.name).is_some_and(|old| old != **server);
     let changed = config.servers.iter().filter(other).count();
     tracing::info!(added, removed, changed, "another configuration is in force");
+    let servers = format!("servers: {added} added, {removed} removed, {changed} changed");
+    if kept.is_empty() { servers } else { format!("{servers}; after a restart: {}", kept.join(", ")) }
 }

@@ -14,16 +14,20 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     kept.hold("gateway.max_header", &old.max_header, &mut new.max_header);
     kept.hold("gateway.header_timeout", &old.header_timeout, &mut new.header_timeout);
     kept.hold("gateway.idle_timeout", &old.idle_timeout, &mut new.idle_timeout);
+    kept.hold("gateway.trusted_proxies", &old.trusted_proxies, &mut new.trusted_proxies);
     kept.hold("gateway.keepalive_interval", &old.keepalive_interval, &mut new.keepalive_interval);
     // The files of [tls] are read again and again; which ones they are is not.
     kept.hold("tls", &before.tls, &mut wanted.tls);
     // Handles that clients hold are sealed with them, here and at other replicas: rotated by rolling restarts.
     kept.hold("gateway.keys", &old.keys, &mut new.keys);
+    // The other replicas know where to find this one.
+    kept.hold("cluster", &before.cluster, &mut wanted.cluster);
     kept.hold("gateway.state_dir", &old.state_dir, &mut new.state_dir);
-    // Their writers are at work.
-    kept.hold("telemetry.otlp", &before.telemetry.otlp, &mut wanted.telemetry.otlp);
-    kept.hold("telemetry.service_name", &before.telemetry.service_name, &mut wanted.telemetry.service_name);
-    kept.hold("telemetry.log_format", &before.telemetry.log_format, &mut wanted.telemetry.log_format);
+    // What writes them is at work.
+    let (old, new) = (&before.telemetry, &mut wanted.telemetry);
+    kept.hold("telemetry.log_format", &old.log_format, &mut new.log_format);
+    kept.hold("telemetry.otlp", &old.otlp, &mut new.otlp);
+    kept.hold("telemetry.service_name", &old.service_name, &mut new.service_name);
     kept.0
 }
 

@@ -38,13 +38,19 @@ impl App {
             tracing::warn!("a server was not told in time that its call is given up");
         }
         self.drain.cancel();
-        let mut served = self.served;
-        if timeout_at(until, &mut served).await.is_err() {
+        let (mut clients, replicas) = self.served;
+        if timeout_at(until, &mut clients).await.is_err() {
             tracing::warn!("calls still running at the end of drain_timeout are cut");
             self.gateway.cut();
             self.reloader.door.sessions.cut();
             // Their clients are told.
-            let _ = timeout(LAST_WORDS, &mut served).await;
+            let _ = timeout(LAST_WORDS, &mut clients).await;
+        }
+        if let Some(replicas) = replicas {
+            let until = until.max(Instant::now() + LAST_WORDS);
+            if timeout_at(until, replicas.stop()).await.is_err() {
+                tracing::warn!("calls of other replicas still running at the end of drain_timeout are cut");
+            }
         }
         if timeout(LAST_GRACE, self.gateway.servers.stop()).await.is_err() {
             tracing::warn!("a server did not end in time");

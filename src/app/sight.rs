@@ -10,7 +10,7 @@ use super::traces;
 use crate::config::{AuditFile, Config};
 use crate::gateway::Gateway;
 use crate::tasks::Tasks;
-use crate::telemetry::audit::{Audit, Target};
+use crate::telemetry::audit::{Audit, Opened, Target};
 use crate::telemetry::{Metrics, Spans, export};
 
 /// What the audit log gets to be written to its end, and the last spans to be sent.
@@ -27,57 +27,79 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Begins to export spans, where the configuration says where to.
-    pub(super) fn start(config: &Config, tasks: &Tasks, metrics: &Arc<Metrics>) -> anyhow::Result<Self> {
-        let own = tasks.aside();
+    /// The gateway, with its audit log and the way of its spans as the configuration says.
+    pub(super) fn start(
+        gateway: Gateway,
+        config: &Config,
+        tasks: &Tasks,
+    ) -> anyhow::Result<(Arc<Self>, Arc<Gateway>)> {
+        let (own, metrics) = (tasks.aside(), Arc::clone(&gateway.metrics));
         let spans = traces::exporter(&config.telemetry, &own)?.map(|exporter| {
             let (spans, sending) = export::spans(metrics.spans_dropped());
             own.spawn("traces", sending.run(exporter));
             spans
         });
-        Ok(Self { spans, own, tasks: tasks.clone(), metrics: Arc::clone(metrics) })
+        let gateway = Arc::new(gateway.with_spans(spans.clone()));
+        let sight = Self { spans, own, tasks: tasks.clone(), metrics };
+        if let Some(opened) = open(&config.audit.file)? {
+            gateway.set_audit(Some(sight.write(opened)?));
+        }
+        Ok((Arc::new(sight), gateway))
     }
 
-    /// Where finished spans go.
-    pub(super) fn spans(&self) -> Option<Spans> {
-        self.spans.clone()
-    }
-
-    /// The audit log, if there is to be one, with its writer at work.
-    pub(super) fn audit(&self, config: &Config) -> anyhow::Result<Option<Arc<Audit>>> {
-        let Some(target) = target(&config.audit.file) else { return Ok(None) };
-        let (audit, writer) = Audit::open(target, self.metrics.audit_dropped()).context("audit.file")?;
+    /// The audit log with its writer at work.
+    fn write(&self, opened: Opened) -> anyhow::Result<Arc<Audit>> {
+        let (audit, writer) = Audit::new(opened, self.metrics.audit_dropped());
         self.tasks.spawn_thread("audit", move || writer.run()).context("audit")?;
-        Ok(Some(Arc::new(audit)))
+        Ok(Arc::new(audit))
     }
 
-    /// Takes up where the audit log is from now on. What is kept of arguments goes with the snapshot.
+    /// What of another configuration changes the audit log: where it is. What is kept of arguments, and whether calls
+    /// wait, goes with the snapshot.
     ///
     /// # Errors
     ///
-    /// The file of the audit log cannot be opened: then the log is where it was.
-    pub(super) async fn renew(&self, gateway: &Gateway, old: &Config, new: &Config) -> anyhow::Result<()> {
-        if old.audit.file != new.audit.file {
-            match (gateway.audit(), target(&new.audit.file)) {
-                (Some(audit), Some(target)) => audit.move_to(target).await.context("audit.file")?,
-                (Some(audit), None) => {
-                    gateway.set_audit(None);
-                    // Requests that still run have no line.
-                    let _ = timeout(LAST, audit.close()).await;
-                }
-                (None, _) => gateway.set_audit(self.audit(new)?),
-            }
+    /// Its new file cannot be opened.
+    pub(super) fn plan(&self, old: &Config, new: &Config) -> anyhow::Result<Change> {
+        if old.audit.file == new.audit.file {
+            return Ok(Change::None);
         }
-        Ok(())
+        Ok(match (&old.audit.file, open(&new.audit.file)?) {
+            (AuditFile::Off, Some(opened)) => Change::Begin(self.write(opened)?),
+            (_, Some(opened)) => Change::Move(opened),
+            (_, None) => Change::End,
+        })
     }
 
-    /// Writes and sends what is left. Last of all: calls that were cut have their lines and spans too.
-    pub(super) async fn close(&self, audit: Option<Arc<Audit>>) {
+    /// Does what was planned.
+    pub(super) async fn renew(&self, gateway: &Gateway, change: Change) {
+        match change {
+            Change::None => {}
+            Change::Begin(audit) => gateway.set_audit(Some(audit)),
+            Change::Move(opened) => {
+                if let Some(audit) = gateway.audit() {
+                    audit.move_to(opened).await;
+                }
+            }
+            Change::End => {
+                let audit = gateway.audit();
+                gateway.set_audit(None);
+                self.end(audit).await;
+            }
+        }
+    }
+
+    async fn end(&self, audit: Option<Arc<Audit>>) {
         if let Some(audit) = audit
             && timeout(LAST, audit.close()).await.is_err()
         {
             tracing::warn!("the audit log was not written in time");
         }
+    }
+
+    /// Writes and sends what is left. Last of all: calls that were cut have their lines and spans too.
+    pub(super) async fn close(&self, audit: Option<Arc<Audit>>) {
+        self.end(audit).await;
         if let Some(spans) = &self.spans
             && timeout(LAST, spans.flush()).await.is_err()
         {
@@ -87,10 +109,20 @@ impl Sight {
     }
 }
 
-fn target(file: &AuditFile) -> Option<Target> {
-    match file {
-        AuditFile::Off => None,
-        AuditFile::Stdout => Some(Target::Stdout),
-        AuditFile::Path(path) => Some(Target::Path(path.clone())),
-    }
+/// What becomes of the audit log with another configuration; all that could fail has been done.
+#[derive(Debug)]
+pub(super) enum Change {
+    None,
+    Begin(Arc<Audit>),
+    Move(Opened),
+    End,
+}
+
+fn open(file: &AuditFile) -> anyhow::Result<Option<Opened>> {
+    let target = match file {
+        AuditFile::Off => return Ok(None),
+        AuditFile::Stdout => Target::Stdout,
+        AuditFile::Path(path) => Target::Path(path.clone()),
+    };
+    Ok(Some(Opened::new(target).context("audit.file")?))
 }

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::config::auth::{ApiKey, Auth, scope_words};
@@ -87,6 +89,36 @@ impl Principal {
         Arc::from(format!("{}/{}", self.id, URL_SAFE_NO_PAD.encode(super::sha256(&[text.as_bytes()]))))
     }
 
+    /// All that is known of it, for another replica (JSON). No token is in it.
+    pub fn carried(&self) -> Box<RawValue> {
+        let text = |text: &Arc<str>| text.to_string();
+        let carried = Carried {
+            id: text(&self.id),
+            issuer: text(&self.issuer),
+            subject: text(&self.subject),
+            client: self.client.as_ref().map(text),
+            scopes: self.scopes.clone(),
+            claims: self.claims.clone(),
+            expires: self.expires,
+        };
+        // Plain data of our own: it can always be written.
+        serde_json::value::to_raw_value(&carried).unwrap_or_default()
+    }
+
+    /// The same again, out of what another replica has sealed.
+    pub fn from_carried(text: &str) -> Option<Arc<Self>> {
+        let carried: Carried = serde_json::from_str(text).ok()?;
+        Some(Arc::new(Self {
+            id: carried.id.into(),
+            issuer: carried.issuer.into(),
+            subject: carried.subject.into(),
+            client: carried.client.map(Into::into),
+            scopes: carried.scopes,
+            claims: carried.claims,
+            expires: carried.expires,
+        }))
+    }
+
     /// Whether nobody asked who it is.
     pub fn is_anonymous(&self) -> bool {
         *self.id == *"anonymous"
@@ -107,6 +139,18 @@ impl Principal {
     pub fn holds<'s>(&self, scopes: impl IntoIterator<Item = &'s String>) -> bool {
         scopes.into_iter().all(|scope| self.scopes.contains(scope))
     }
+}
+
+/// A caller on the way to another replica.
+#[derive(Serialize, Deserialize)]
+struct Carried {
+    id: String,
+    issuer: String,
+    subject: String,
+    client: Option<String>,
+    scopes: BTreeSet<String>,
+    claims: Map<String, Value>,
+    expires: Option<u64>,
 }
 
 impl fmt::Debug for Principal {

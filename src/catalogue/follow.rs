@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::shelf::Shelf;
 use super::watch::Heard;
+use crate::cluster::news::What;
 use crate::outbound::{Agreed, Filter, Listen, NoListen, Notice};
 use crate::protocol::method::Kind;
 
@@ -254,18 +255,35 @@ fn heard(shelf: &Arc<Shelf>, notice: Notice) {
     match notice {
         Notice::Changed(kind) => {
             shelf.count_change(kind);
+            shelf.tell_replicas(|| What::list(kind));
             // Invalid before anybody is told, so that nobody who is told reads the old list (L-24).
-            let kinds = if kind == Kind::Resources { vec![kind, Kind::Templates] } else { vec![kind] };
-            for kind in kinds {
-                shelf.invalidate(kind);
-                shelf.refetch(kind);
-            }
+            renew(shelf, kind);
         }
         Notice::Updated(uri) => {
+            shelf.tell_replicas(|| What::Uri(uri.clone()));
             shelf.forget_reads(&uri);
             shelf.watch.updated(&uri);
         }
         Notice::Task(id, params) => shelf.watch.task(id, params),
+    }
+}
+
+fn renew(shelf: &Arc<Shelf>, kind: Kind) {
+    let kinds = if kind == Kind::Resources { vec![kind, Kind::Templates] } else { vec![kind] };
+    for kind in kinds {
+        shelf.invalidate(kind);
+        shelf.refetch(kind);
+    }
+}
+
+/// Another replica was told of a change that may not have come here yet: who is told there may ask here.
+pub(super) fn told_elsewhere(shelf: &Arc<Shelf>, what: &What) {
+    match what {
+        What::Tools => renew(shelf, Kind::Tools),
+        What::Prompts => renew(shelf, Kind::Prompts),
+        What::Resources => renew(shelf, Kind::Resources),
+        What::Uri(uri) => shelf.forget_reads(uri),
+        What::Reads => shelf.forget_all_reads(),
     }
 }
 

@@ -38,6 +38,7 @@ impl Member {
             tasks: shared.tasks.clone(),
             metrics: Arc::clone(&shared.metrics),
             guard,
+            cluster: shared.cluster.clone(),
             retired: retired.clone(),
             checkers: Arc::clone(&shared.checkers),
         };

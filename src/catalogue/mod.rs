@@ -34,6 +34,8 @@ pub use member::Member;
 pub use publish::{Published, PublishedItem};
 pub use shelf::{Lookup, Shelf};
 
+use crate::cluster::news::What;
+use crate::cluster::{Change, Cluster};
 use crate::outbound::Server;
 use crate::protocol::method::Kind;
 use crate::tasks::Tasks;
@@ -51,6 +53,8 @@ pub struct Catalogue {
     contracts: ArcSwapOption<Contracts>,
     /// Compiled schemas, where calls are held against them.
     checkers: Arc<checkers::Checkers>,
+    /// The other replicas, if there are any.
+    cluster: Option<Arc<Cluster>>,
 }
 
 /// How long another configuration waits for what new servers offer, so that callers see it whole.
@@ -68,12 +72,34 @@ impl Catalogue {
     pub fn new(tasks: Tasks, metrics: Arc<Metrics>) -> Self {
         let hub = Arc::new(watch_channel::Sender::new(0));
         let contracts = ArcSwapOption::empty();
-        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts, checkers: Arc::default() }
+        let checkers = Arc::default();
+        Self { members: ArcSwap::default(), hub, tasks, metrics, contracts, checkers, cluster: None }
     }
 
     /// Servers planned from now on are guarded by these approved definitions.
     pub fn guard_by(&self, contracts: Option<Arc<Contracts>>) {
         self.contracts.store(contracts);
+    }
+
+    /// The same, as one of several replicas.
+    #[must_use]
+    pub fn with_cluster(self, cluster: Option<Arc<Cluster>>) -> Self {
+        Self { cluster, ..self }
+    }
+
+    /// Another replica was told of a change.
+    pub fn changed_elsewhere(&self, change: &Change) {
+        for member in self.members.load().iter().filter(|member| member.server.name.as_ref() == change.server)
+        {
+            follow::told_elsewhere(&member.service, &change.what);
+        }
+    }
+
+    /// Nobody knows what other replicas were told of.
+    pub fn all_changed_elsewhere(&self) {
+        for member in self.members.load().iter() {
+            What::ALL.iter().for_each(|what| follow::told_elsewhere(&member.service, what));
+        }
     }
 
     /// What the approved definitions are, where any server is guarded.

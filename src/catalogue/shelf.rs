@@ -16,6 +16,8 @@ use super::publish::Published;
 use super::reads::Reads;
 use super::store::Store;
 use super::watch::Watch;
+use crate::cluster::news::What;
+use crate::cluster::{Change, Cluster};
 use crate::outbound::{Context, OutboundError, Peer, Server};
 use crate::protocol::method::Kind;
 use crate::tasks::{Flight, Tasks};
@@ -65,6 +67,8 @@ pub struct Shelf {
     reads: Arc<Reads>,
     /// What was approved of it.
     pub(super) guard: Option<Arc<Guard>>,
+    /// Who else is to hear of its changes.
+    cluster: Option<Arc<Cluster>>,
     /// What calls are held against (`validate`).
     pub(super) checkers: Arc<Checkers>,
     pub(super) store: Option<Store>,
@@ -86,6 +90,7 @@ pub(super) struct Maker {
     pub(super) metrics: Arc<Metrics>,
     /// Of the server they are of.
     pub(super) guard: Option<Arc<Guard>>,
+    pub(super) cluster: Option<Arc<Cluster>>,
     /// As in [`Shelf`].
     pub(super) retired: CancellationToken,
     pub(super) checkers: Arc<Checkers>,
@@ -112,6 +117,7 @@ impl Shelf {
         Self {
             store: None,
             guard: maker.guard.clone(),
+            cluster: None,
             checkers: Arc::clone(&maker.checkers),
             server,
             rules,
@@ -136,7 +142,9 @@ impl Shelf {
         state_dir: Option<&Path>,
     ) -> Self {
         let store = state_dir.map(|folder| Store::new(folder, &server.config));
-        let shelf = Self { store, gauged: true, ..Self::aside(maker, (server, rules), watch) };
+        // A child process is this replica's own: what it says concerns no other.
+        let cluster = maker.cluster.clone().filter(|_| !server.config.is_stdio());
+        let shelf = Self { store, cluster, gauged: true, ..Self::aside(maker, (server, rules), watch) };
         Kind::ALL.into_iter().for_each(|kind| shelf.restore(kind));
         shelf
     }
@@ -276,6 +284,13 @@ impl Shelf {
     pub(super) fn count_change(&self, kind: Kind) {
         self.slot(kind).announced.fetch_add(1, Ordering::AcqRel);
         self.metrics.list_changed(&self.server.name, kind.as_str(), "in");
+    }
+
+    /// Other replicas hear of a change; nothing waits for that.
+    pub(super) fn tell_replicas(&self, what: impl FnOnce() -> What) {
+        if let Some(cluster) = &self.cluster {
+            cluster.changed(Change { server: self.server.name.to_string(), what: what() });
+        }
     }
 
     /// Reads of a resource, and of its parts, are old.

@@ -51,6 +51,7 @@ impl Store {
     /// The store of one server under `state_dir`.
     pub(super) fn new(state_dir: &Path, server: &Server) -> Self {
         let target = match &server.target {
+            // Of several replicas the first: they are one server.
             Target::Http { url, .. } => url.to_string(),
             Target::Stdio(command) => command.argv.join("\0"),
         };

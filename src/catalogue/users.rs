@@ -76,7 +76,8 @@ impl Users {
             if !self.swept.swap(true, Ordering::Relaxed) {
                 self.sweep();
             }
-        } else {
+        } else if context.has_token() {
+            // A request that another replica sent on has none.
             shelf.present(context);
         }
         shelf

@@ -78,13 +78,7 @@ async fn fetch(
 ) -> Result<Fetched, OutboundError> {
     let mut request = Request::own(kind.method(), params).map_err(|_| malformed(server))?;
     request.context = context;
-    let mut exchange = match server.ask(&request).await {
-        // Lists may be asked for again when the answer was lost (H-65).
-        Err(error) if error.sent && matches!(error.failure, Failure::Unavailable(_)) => {
-            server.ask(&request).await?
-        }
-        other => other?,
-    };
+    let mut exchange = server.ask(&request).await?;
     loop {
         match exchange.next().await? {
             Message::Progress(..) | Message::Log(..) | Message::Asked(_) | Message::Withdrawn(_) => {}

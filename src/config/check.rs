@@ -6,7 +6,7 @@ use super::packages::unpinned;
 use super::problem::Place;
 use super::read::{Reading, Text};
 use super::tables::{EndpointEntry, Sections, ServerEntry, default_endpoint, is_insecure, name_fault};
-use super::{Auth, Endpoint, Gateway, Target};
+use super::{Auth, Cluster, Endpoint, Gateway, Target};
 
 /// Letters of a name that must be left beside the prefix: one, and the hash tail of nine.
 const ROOM: usize = 10;
@@ -98,6 +98,14 @@ pub(super) fn callers(reading: &Reading<'_>, all: &Sections) {
 fn asks_for_certificates(all: &Sections) -> bool {
     let asks = |tls: &Option<super::Tls>| tls.as_ref().is_none_or(|tls| tls.client_ca.is_some());
     all.tls.as_ref().is_some_and(|(tls, _)| asks(tls))
+}
+
+/// Replicas that share nothing secret can neither trust each other nor open each other's handles.
+pub(super) fn cluster(reading: &Reading<'_>, cluster: Option<&(Option<Cluster>, Place)>, gateway: &Gateway) {
+    if let (Some((_, at)), true) = (cluster, gateway.keys.is_empty()) {
+        let help = "the same on every replica, as `keys = [\"${GATEHOUSE_KEY}\"]` in [gateway]";
+        reading.report(at, "needs `gateway.keys`: replicas know each other by them", help);
+    }
 }
 
 /// Who may come in from other machines, and by which address clients are told to come.

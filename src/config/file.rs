@@ -89,6 +89,7 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
     check::across(reading, &all, &gateway);
     check::grants(reading, &all);
     check::callers(reading, &all);
+    check::cluster(reading, all.cluster.as_ref(), &gateway);
     check::doors(reading, &all, &gateway, &listen_at);
     let problems = reading.take_problems();
     if !problems.is_empty() {
@@ -110,7 +111,21 @@ fn whole(reading: &Reading<'_>, root: Source) -> Result<Config, Problems> {
         servers.iter_mut().for_each(|server| server.credentials.unguard());
     }
     let tls = all.tls.and_then(|(tls, _)| tls);
-    Ok(Config { gateway, endpoints, servers, auth, grants, limits, admin, audit, contract, telemetry, tls })
+    let cluster = all.cluster.and_then(|(cluster, _)| cluster);
+    Ok(Config {
+        gateway,
+        endpoints,
+        servers,
+        auth,
+        grants,
+        limits,
+        admin,
+        cluster,
+        audit,
+        contract,
+        telemetry,
+        tls,
+    })
 }
 
 /// A table as it stands in one of the files, or as if the first one had it without any key.
@@ -193,6 +208,7 @@ fn add(reading: &Reading<'_>, all: &mut Sections, more: Sections) {
     }
     once(reading, &mut all.gateway, more.gateway);
     once(reading, &mut all.auth, more.auth);
+    once(reading, &mut all.cluster, more.cluster);
     once(reading, &mut all.admin, more.admin);
     all.nobody = all.nobody.take().or(more.nobody);
     once(reading, &mut all.audit, more.audit);

@@ -64,6 +64,8 @@ pub struct Gateway {
     pub max_input_elements: usize,
     /// `max_buffered`: bytes of bodies held at once by the process.
     pub max_buffered: usize,
+    /// `max_lag`: how late the process may be with its work before calls are refused; 0: never too late.
+    pub max_lag: Duration,
     /// `max_connections` of clients.
     pub max_connections: usize,
     /// `header_timeout`: from accept to the end of a request's headers.

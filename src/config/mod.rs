@@ -12,7 +12,9 @@ use crate::protocol::method::Kind;
 pub mod admin;
 pub mod audit;
 pub mod auth;
+mod breaker;
 mod check;
+pub mod cluster;
 pub mod contract;
 pub mod credentials;
 pub mod endpoint;
@@ -30,6 +32,7 @@ mod read;
 pub mod secret;
 pub mod signing;
 mod tables;
+mod target;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -41,6 +44,8 @@ pub mod watch;
 pub use admin::Admin;
 pub use audit::{Audit, AuditArguments, AuditFile};
 pub use auth::Auth;
+pub use breaker::Breaker;
+pub use cluster::Cluster;
 pub use contract::{Contract, Guarding, Validating};
 pub use credentials::{ClientSecret, Credentials, OauthClient};
 pub use endpoint::{Discovery, Endpoint};
@@ -52,6 +57,7 @@ pub use limit::Limit;
 pub use packages::unpinned as unpinned_package;
 pub use problem::{Problem, Problems};
 pub use secret::{Secret, SecretBytes};
+pub use target::Target;
 pub use warnings::Warning;
 pub use watch::Watch;
 
@@ -72,6 +78,8 @@ pub struct Config {
     pub limits: Vec<Limit>,
     /// `[admin]`
     pub admin: Admin,
+    /// `[cluster]`; `None`: this replica knows of no other.
+    pub cluster: Option<Cluster>,
     /// `[audit]`
     pub audit: Audit,
     /// `[contract]`
@@ -123,6 +131,10 @@ pub struct Server {
     pub truncate: bool,
     /// `processes`: children of one context; 1 for servers with a URL.
     pub processes: usize,
+    /// `breaker`
+    pub breaker: Breaker,
+    /// `health_interval`: how often it is asked whether it is well; `None`: never.
+    pub health_interval: Option<Duration>,
     /// `max_concurrency`: calls at once, with `processes` in each of them.
     pub max_concurrency: usize,
     /// `queue`: calls that may wait for a permit.
@@ -200,42 +212,6 @@ pub struct ClientFiles {
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-}
-
-/// Where a server is.
-#[derive(Clone, PartialEq)]
-pub enum Target {
-    /// `url` and what belongs to it.
-    Http {
-        /// `url`, http or https.
-        url: Url,
-        /// `proxy`: an HTTP proxy, asked to CONNECT.
-        proxy: Option<Url>,
-        /// `ca_file`: PEM file trusted for this server instead of the system's roots.
-        ca_file: Option<PathBuf>,
-    },
-    /// `command` and what belongs to it.
-    Stdio(Command),
-}
-
-impl fmt::Debug for Target {
-    /// Shows where a URL goes, without path and query: they can hold a key.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Http { url, proxy, ca_file } => f
-                .debug_struct("Http")
-                .field("url", &origin(url))
-                .field("proxy", &proxy.as_ref().map(origin))
-                .field("ca_file", ca_file)
-                .finish(),
-            Self::Stdio(command) => command.fmt(f),
-        }
-    }
-}
-
-/// Scheme, host and port.
-fn origin(url: &Url) -> String {
-    url.origin().ascii_serialization()
 }
 
 /// A child process.

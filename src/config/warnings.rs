@@ -160,7 +160,7 @@ impl Config {
                     found.push(warning(key("command"), message, help));
                 }
             }
-            Target::Http { url, .. } => {
+            Target::Http { url, others, .. } => {
                 if let Some(client) = server.credentials.client()
                     && client.issuer.is_none()
                     && client.token_url.is_none()
@@ -171,7 +171,8 @@ impl Config {
                     found.push(warning(key("credentials"), message, help));
                 }
                 let secret = server.credentials != Credentials::None;
-                if secret && url.scheme() == "http" && !is_loopback(url) {
+                let open = |url: &url::Url| url.scheme() == "http" && !is_loopback(url);
+                if secret && (open(url) || others.iter().any(open)) {
                     let message = "credentials go to this server unencrypted";
                     found.push(warning(key("url"), message, "use https"));
                 }

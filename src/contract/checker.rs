@@ -41,6 +41,10 @@ pub struct Misfit {
     pub message: String,
 }
 
+/// JSON that is well formed, and holds what has no value: a number beyond all, half a character.
+#[derive(Debug, Clone, Copy)]
+struct Unreadable;
+
 impl fmt::Debug for Checker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Checker").field(&self.unusable()).finish()
@@ -67,7 +71,13 @@ impl Checker {
     /// Why these arguments (JSON text) are none that the schema allows: where, what is wrong, and what to do.
     pub fn fault(&self, arguments: Option<&str>) -> Option<String> {
         let text = arguments.filter(|text| *text != "null").unwrap_or("{}");
-        let misfit = self.misfit(text)?;
+        let misfit = match self.held(text) {
+            Ok(misfit) => misfit?,
+            // No schema can be held against it, so it does not pass.
+            Err(Unreadable) => {
+                return Some("the arguments hold a number too large, or text that is not Unicode".to_owned());
+            }
+        };
         let place = match misfit.path.as_str() {
             "" => "the arguments".to_owned(),
             path => format!("the argument {path}"),
@@ -77,20 +87,20 @@ impl Checker {
 
     /// What is wrong with an instance (JSON text).
     pub fn misfit(&self, text: &str) -> Option<Misfit> {
-        let compiled = self.0.as_ref().ok()?;
+        self.held(text).unwrap_or_default()
+    }
+
+    fn held(&self, text: &str) -> Result<Option<Misfit>, Unreadable> {
+        let Ok(compiled) = &self.0 else { return Ok(None) };
         let (values, depth) = extent(text);
         if compiled.effort.steps(values, depth) > compiled.steps {
             let message = "too large to be held against its schema. Send less at once.".to_owned();
-            return Some(Misfit { path: String::new(), message });
+            return Ok(Some(Misfit { path: String::new(), message }));
         }
         // The one place where arguments and results become values, and only for servers whose operator wants it
         // (`validate`, or a tool that is held back). What is no JSON was refused at the door.
-        let Ok(value) = serde_json::from_str::<Value>(text) else {
-            // Such text no schema can be held against, so it does not pass.
-            let message = "hold a number too large, or text that is not Unicode. Give others.".to_owned();
-            return Some(Misfit { path: String::new(), message });
-        };
-        let error = compiled.validator.iter_errors(&value).next()?;
+        let value: Value = serde_json::from_str(text).map_err(|_| Unreadable)?;
+        let Some(error) = compiled.validator.iter_errors(&value).next() else { return Ok(None) };
         let mut message = error.to_string();
         let cut = message.char_indices().nth(LONGEST).map(|(at, _)| at);
         if let Some(cut) = cut {
@@ -98,7 +108,7 @@ impl Checker {
             message.push('…');
         }
         let _ = write!(message, ". {}", mend(&error));
-        Some(Misfit { path: error.instance_path().to_string(), message })
+        Ok(Some(Misfit { path: error.instance_path().to_string(), message }))
     }
 }
 

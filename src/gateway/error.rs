@@ -41,6 +41,9 @@ pub enum GatewayError {
     /// A server behind us failed; for tool calls this is a result instead.
     #[error("{}", sentence(.0))]
     Server(#[from] OutboundError),
+    /// The process has more to do than it can.
+    #[error("The gateway has too much to do just now, and the call was not made. Try again in some seconds.")]
+    Overloaded,
     /// A server's call waits for its client, or should; for tool calls this is a result instead.
     #[error("{}", .1.sentence(.0))]
     Parked(Arc<str>, NotParked),
@@ -65,7 +68,7 @@ impl GatewayError {
 
     /// Whether a model can act on it: then a tool call has a result that says it (design §6).
     pub const fn is_for_the_model(&self) -> bool {
-        matches!(self, Self::Server(_) | Self::Parked(..))
+        matches!(self, Self::Server(_) | Self::Overloaded | Self::Parked(..))
     }
 
     /// The JSON-RPC code.
@@ -83,7 +86,8 @@ impl GatewayError {
             | Self::Scope(_)
             | Self::Internal(_)
             | Self::Held(..)
-            | Self::Limited(_) => code::INTERNAL_ERROR,
+            | Self::Limited(_)
+            | Self::Overloaded => code::INTERNAL_ERROR,
         }
     }
 
@@ -107,7 +111,7 @@ impl GatewayError {
             Self::ParamHeader(_) => Outcome::HeaderMismatch,
             Self::Capability(_) | Self::Relayed(_) => Outcome::RpcError,
             Self::Server(error) => failure_outcome(&error.failure),
-            Self::Parked(_, NotParked::Full) => Outcome::Limited,
+            Self::Overloaded | Self::Parked(_, NotParked::Full) => Outcome::Limited,
             Self::Parked(_, NotParked::Lost) => Outcome::Unavailable,
             Self::Held(_, outcome) => *outcome,
             Self::Scope(_) => Outcome::Denied,

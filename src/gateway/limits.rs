@@ -82,13 +82,13 @@ pub struct Bucket<'a> {
     pub burst: u32,
 }
 
+/// What a count says, once it does.
+pub type Verdict<'a> = Pin<Box<dyn Future<Output = Option<Result<(), Wait>>> + Send + 'a>>;
+
 /// What counts for several replicas together. Until it is there, and whenever it does not know, each counts for itself.
 pub trait Shared: fmt::Debug + Send + Sync {
     /// Takes one from a bucket, or says how long to wait; `None`: it cannot say now. Bounded in time.
-    fn admit<'a>(
-        &'a self,
-        bucket: Bucket<'a>,
-    ) -> Pin<Box<dyn Future<Output = Option<Result<(), Wait>>> + Send + 'a>>;
+    fn admit<'a>(&'a self, bucket: Bucket<'a>) -> Verdict<'a>;
 }
 
 /// A limit that is used up.

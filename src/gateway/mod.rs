@@ -19,6 +19,7 @@ mod cut;
 mod digest;
 mod discover;
 mod discovery;
+mod draft;
 pub mod error;
 mod invoke;
 mod leaves;
@@ -26,6 +27,7 @@ pub mod limits;
 mod links;
 mod list;
 mod listen;
+mod load;
 pub mod names;
 mod pages;
 mod parked;
@@ -34,6 +36,7 @@ pub mod quota;
 mod read;
 mod record;
 mod relay;
+mod replicas;
 mod resolve;
 mod results;
 mod resume;
@@ -54,7 +57,9 @@ pub use snapshot::{Endpoint, Snapshot};
 
 use crate::auth::Principal;
 use crate::catalogue::{Catalogue, Shelf};
+use crate::cluster::Cluster;
 use crate::config::Secret;
+use crate::net::Budget;
 use crate::outbound::Servers;
 use crate::policy::Rights;
 use crate::protocol::edit::Parts;
@@ -200,8 +205,10 @@ pub struct Gateway {
     spans: Option<Spans>,
     streams: Arc<Quota>,
     links: links::Links,
+    load: load::Load,
     counting: limits::Counting,
     parked: Arc<parked::Parked>,
+    cluster: Option<Arc<Cluster>>,
     drain: CancellationToken,
     /// Cancelled when what still runs is given up.
     cut: CancellationToken,
@@ -216,7 +223,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         sealer: Sealer,
     ) -> Self {
-        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone()));
+        let parked = Arc::new(parked::Parked::new(metrics.parked_calls().clone(), None));
         Self {
             current: ArcSwap::from_pointee(snapshot),
             servers,
@@ -227,8 +234,10 @@ impl Gateway {
             spans: None,
             streams: Arc::default(),
             links: links::Links::default(),
+            load: load::Load::default(),
             counting: limits::Counting::default(),
             parked,
+            cluster: None,
             drain: CancellationToken::new(),
             cut: CancellationToken::new(),
         }
@@ -251,6 +260,17 @@ impl Gateway {
             contracts.set_audit(audit.clone());
         }
         self.audit.store(audit);
+    }
+
+    /// The same, which refuses calls before the process holds more bytes than it may.
+    #[must_use]
+    pub fn with_budget(self, budget: Budget) -> Self {
+        Self { load: load::Load::new(budget), ..self }
+    }
+
+    /// Looks at how late the process is with its work, and refuses calls while it is too late (`max_lag`).
+    pub fn watch_load(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        load::watch(Arc::downgrade(self))
     }
 
     /// What seals handles that clients hold.
@@ -317,6 +337,10 @@ impl Gateway {
         if matches!(call.method, Method::Discover | Method::Initialize) || call.method.lists().is_some() {
             outlet.admitted();
         }
+        if self.load.refuses(call.method) {
+            self.metrics.limited("overload");
+            return overloaded(call, record);
+        }
         // Boxed where it is rarer than calls and lists: all calls would be as large as the largest of these.
         match call.method {
             Method::Discover | Method::Initialize => Box::pin(self.discover(call)).await,
@@ -337,4 +361,14 @@ impl Gateway {
             Method::Ping | Method::SetLevel | Method::Unsubscribe => Err(GatewayError::UnknownMethod),
         }
     }
+}
+
+/// The answer to a call that is refused because there is too much to do.
+fn overloaded(call: &Call, record: &mut Record) -> Result<Parts, GatewayError> {
+    let error = GatewayError::Overloaded;
+    if call.method != Method::ToolsCall {
+        return Err(error);
+    }
+    record.outcome(error.outcome());
+    Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
 }

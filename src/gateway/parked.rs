@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use aws_lc_rs::rand;
 use prometheus::IntGauge;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
@@ -22,6 +21,7 @@ pub(super) use keeper::Keeper;
 pub(super) use words::{Event, Listener, Refused, Resume, Round, decline};
 
 use super::quota::{Quota, Taken};
+use crate::cluster::Replica;
 use ended::Ended;
 
 /// What a sealed state says of a call that is kept.
@@ -29,6 +29,9 @@ use ended::Ended;
 pub(super) struct Ticket {
     /// The process that keeps it: a socket cannot be handed on.
     pub(super) owner: String,
+    /// Where other replicas reach that process, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) at: Option<String>,
     pub(super) park: u64,
     /// Which questions were asked with it.
     pub(super) round: u32,
@@ -38,7 +41,9 @@ pub(super) struct Ticket {
 #[derive(Debug)]
 pub(super) struct Parked {
     /// Tells this process from all others, also from itself after a restart.
-    owner: String,
+    owner: Replica,
+    /// Whether there are others.
+    shared: bool,
     ids: AtomicU64,
     // A std mutex: held for a look-up.
     table: Mutex<Table>,
@@ -96,12 +101,11 @@ pub(super) enum Found {
 }
 
 impl Parked {
-    pub(super) fn new(gauge: IntGauge) -> Self {
-        let mut bytes = [0; 16];
-        // Without entropy no seal could have been made either.
-        let _ = rand::fill(&mut bytes);
+    /// `replica`: this process among others, where there are any.
+    pub(super) fn new(gauge: IntGauge, replica: Option<&Replica>) -> Self {
         Self {
-            owner: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            shared: replica.is_some(),
+            owner: replica.cloned().unwrap_or_else(|| Replica::new(String::new())),
             ids: AtomicU64::new(1),
             table: Mutex::default(),
             quota: Arc::default(),
@@ -139,7 +143,7 @@ impl Parked {
 
     /// Where the answers for a ticket of this principal go. `None`: another process has the call, or had it.
     pub(super) fn find(&self, ticket: &Ticket, principal: &str) -> Option<Found> {
-        if ticket.owner != self.owner {
+        if ticket.owner != self.owner.id {
             return None;
         }
         let table = self.table();
@@ -153,7 +157,14 @@ impl Parked {
 
     /// The ticket for a round of a call kept here.
     pub(super) fn ticket(&self, park: u64, round: u32) -> Ticket {
-        Ticket { owner: self.owner.clone(), park, round }
+        let at = self.shared.then(|| self.owner.at.clone());
+        Ticket { owner: self.owner.id.clone(), at, park, round }
+    }
+
+    /// The process that a ticket is for, where that is another one that can be reached.
+    pub(super) fn elsewhere(&self, ticket: Ticket) -> Option<Replica> {
+        let at = ticket.at.filter(|_| ticket.owner != self.owner.id)?;
+        Some(Replica { id: ticket.owner, at })
     }
 
     /// Returns once no call is kept.

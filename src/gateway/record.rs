@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::along::told_trace;
+use super::draft::{self, Draft};
 use super::error::GatewayError;
 use super::invoke::Errand;
 use super::snapshot::Endpoint;
@@ -19,7 +20,7 @@ use crate::policy::Decision;
 use crate::protocol::edit::Parts;
 use crate::protocol::method::Method;
 use crate::protocol::version::Era;
-use crate::telemetry::audit::{Arguments, Audit, Caller, Entry, Keep};
+use crate::telemetry::audit::{Audit, Entry};
 use crate::telemetry::recent::Denial;
 use crate::telemetry::{Metrics, Outcome};
 
@@ -66,22 +67,6 @@ struct End {
     scopes: Vec<String>,
 }
 
-/// What only the audit log wants.
-#[derive(Debug)]
-struct Draft {
-    audit: Arc<Audit>,
-    /// Whether the answer waits for the line.
-    strict: bool,
-    request: u64,
-    address: Option<IpAddr>,
-    endpoint: Arc<Endpoint>,
-    request_bytes: usize,
-    trace: Option<String>,
-    item: Option<String>,
-    grant: Option<usize>,
-    arguments: Option<(Arguments, Arc<Keep>)>,
-}
-
 /// The call is done, but nobody would know.
 const UNTOLD: GatewayError =
     GatewayError::Internal("the audit log cannot be written; the request may have had effects");
@@ -102,7 +87,7 @@ impl Gateway {
             at: SystemTime::now(),
             request: request.0,
             address: request.1,
-            caller: named(principal),
+            caller: draft::named(principal),
             endpoint: endpoint.config.path.clone(),
             method: "other",
             server: None,
@@ -117,23 +102,6 @@ impl Gateway {
             trace: None,
             arguments: None,
         });
-    }
-}
-
-/// The arguments of a call as the log is handed them, where anything is told of them.
-fn arguments(call: &Call) -> Option<(Arguments, Arc<Keep>)> {
-    let keep = call.snapshot.kept.as_ref()?;
-    let span = call.envelope.param("arguments").ok()??;
-    Some((Arguments { body: call.envelope.body().clone(), span }, Arc::clone(keep)))
-}
-
-/// A caller as the audit log names it.
-fn named(principal: &Principal) -> Caller {
-    Caller {
-        principal: Arc::clone(&principal.id),
-        issuer: Arc::clone(&principal.issuer),
-        subject: Arc::clone(&principal.subject),
-        client: principal.client.clone(),
     }
 }
 
@@ -152,22 +120,11 @@ fn denial(principal: &Principal, method: &'static str, scopes: &[String]) -> Den
 impl Record {
     pub(super) fn open(gateway: &Gateway, call: &Call) -> Self {
         let traced = gateway.spans.as_ref().and_then(|spans| Traced::open(spans, call));
-        let draft = |audit: Arc<Audit>| Draft {
-            audit,
-            strict: call.snapshot.config.audit.strict,
-            request: call.request,
-            address: call.address,
-            endpoint: Arc::clone(&call.endpoint),
-            request_bytes: call.envelope.body().len(),
-            trace: match &traced {
-                Some(traced) => Some(traced.trace_id()),
-                None => told_trace(call).map(|told| told.trace_text()),
-            },
-            item: None,
-            grant: None,
-            arguments: arguments(call),
+        let trace = || match &traced {
+            Some(traced) => Some(traced.trace_id()),
+            None => told_trace(call).map(|told| told.trace_text()),
         };
-        let audit = gateway.audit().map(|audit| Box::new(draft(audit)));
+        let audit = gateway.audit().map(|audit| Box::new(Draft::new(audit, call, trace())));
         Self {
             metrics: Arc::clone(&gateway.metrics),
             method: call.method,
@@ -210,7 +167,7 @@ impl Record {
     /// The call is this one, which came inside another.
     pub(super) fn arguments(&mut self, inner: &Call) {
         if let Some(draft) = &mut self.audit {
-            draft.arguments = arguments(inner);
+            draft.arguments = draft::arguments(inner);
         }
     }
 
@@ -353,54 +310,31 @@ impl Record {
 
     /// The line for the log, where it wants one and has none yet.
     fn entry(&mut self, end: &End, took: Duration) -> Option<(Arc<Audit>, Entry)> {
-        let draft = *self.audit.take().filter(|_| is_use(self.method) || end.outcome == Outcome::Denied)?;
-        let exposed = draft.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
+        let kept =
+            *self.audit.take().filter(|_| draft::is_use(self.method) || end.outcome == Outcome::Denied)?;
+        let exposed = kept.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
         let native = self.route.as_ref().map(|route| route.native());
         let native = native.filter(|native| exposed.as_deref() != Some(*native)).map(str::to_owned);
         let entry = Entry {
             at: SystemTime::now(),
-            request: draft.request,
-            address: draft.address,
-            caller: named(&self.principal),
-            endpoint: draft.endpoint.config.path.clone(),
+            request: kept.request,
+            address: kept.address,
+            caller: draft::named(&self.principal),
+            endpoint: kept.endpoint.config.path.clone(),
             method: self.method.as_str(),
             server: self.server.clone(),
-            item: exposed.map(|name| (item_key(self.method, &name), name)),
+            item: exposed.map(|name| (draft::item_key(self.method, &name), name)),
             native,
-            grant: draft.grant,
+            grant: kept.grant,
             scopes: end.scopes.clone(),
             outcome: end.outcome,
             took,
-            request_bytes: draft.request_bytes,
+            request_bytes: kept.request_bytes,
             result_bytes: end.bytes,
-            trace: draft.trace,
-            arguments: draft.arguments,
+            trace: kept.trace,
+            arguments: kept.arguments,
         };
-        Some((draft.audit, entry))
-    }
-}
-
-/// Whether a request uses something of a server. Looking at lists is no use; being denied is told of every method.
-const fn is_use(method: Method) -> bool {
-    !matches!(
-        method,
-        Method::Discover
-            | Method::Initialize
-            | Method::ToolsList
-            | Method::PromptsList
-            | Method::ResourcesList
-            | Method::TemplatesList
-    )
-}
-
-/// What kind of name the audit log has before it.
-fn item_key(method: Method, name: &str) -> &'static str {
-    match method {
-        Method::ToolsCall => "tool",
-        Method::PromptsGet => "prompt",
-        // A completion is of a prompt's argument or of an address; names of prompts have no scheme.
-        Method::Complete if !name.contains(':') => "prompt",
-        _ => "uri",
+        Some((kept.audit, entry))
     }
 }
 

@@ -264,6 +264,11 @@ impl Relay<'_> {
                     data: None,
                 })
             }
+            // It could not read what we sent: towards the client this would be about what the client sent.
+            code::PARSE_ERROR => {
+                error.code = code::INTERNAL_ERROR;
+                GatewayError::Relayed(error)
+            }
             // Codes that would say something about our own hop.
             code::HEADER_MISMATCH | code::UNSUPPORTED_VERSION | code::LEGACY_URL_ELICITATION => {
                 GatewayError::Internal("the server's answer does not fit this hop")

@@ -119,6 +119,15 @@ impl Bound<'_> {
     }
 }
 
+/// The ticket in a state of this caller, before anything else of it is checked: where the request is to be answered.
+pub(super) fn ticket_of(sealer: &Sealer, call: &Call) -> Option<Ticket> {
+    let span = call.envelope.param("requestState").ok()??;
+    let token = string(span.of(call.envelope.text()))?;
+    let plain = sealer.open(Purpose::State, &call.endpoint.config.path, &token)?;
+    let state: State = serde_json::from_slice(&plain).ok()?;
+    state.parked.filter(|_| state.principal == *call.principal.id)
+}
+
 pub(super) fn now() -> u64 {
     seconds(SystemTime::now())
 }

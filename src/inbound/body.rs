@@ -16,7 +16,12 @@ pub(super) struct Read {
 
 /// Reads all of it; the error is the status of an answer with an empty body.
 pub(super) async fn read(door: &Door, body: &mut Payload) -> Result<Read, StatusCode> {
-    match tokio::time::timeout(door.bounds().body_timeout, collect(door, body)).await {
+    read_up_to(door, body, door.bounds().max_body).await
+}
+
+/// The same with a size of its own.
+pub(super) async fn read_up_to(door: &Door, body: &mut Payload, most: usize) -> Result<Read, StatusCode> {
+    match tokio::time::timeout(door.bounds().body_timeout, collect(door, body, most)).await {
         Ok(read) => read,
         Err(_) => {
             door.metrics.limited("body_timeout");
@@ -25,13 +30,13 @@ pub(super) async fn read(door: &Door, body: &mut Payload) -> Result<Read, Status
     }
 }
 
-async fn collect(door: &Door, body: &mut Payload) -> Result<Read, StatusCode> {
-    let (mut held, max_body) = (door.budget.hold(), door.bounds().max_body);
+async fn collect(door: &Door, body: &mut Payload, most: usize) -> Result<Read, StatusCode> {
+    let mut held = door.budget.hold();
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| StatusCode::BAD_REQUEST)?.into_data() else { continue };
-        if first.len().max(rest.len()) + data.len() > max_body {
+        if first.len().max(rest.len()) + data.len() > most {
             door.metrics.limited("max_body");
             return Err(StatusCode::PAYLOAD_TOO_LARGE);
         }

@@ -37,6 +37,8 @@ pub(super) struct Visitor {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) principal: Arc<Principal>,
     pub(super) token: Option<Secret>,
+    /// Whether another replica sent it here: it goes no further.
+    pub(super) sent_here: bool,
     /// The number of the HTTP request.
     pub(super) request: u64,
     pub(super) address: Option<IpAddr>,
@@ -74,30 +76,69 @@ pub(super) async fn route(door: &Arc<Door>, request: Request, payload: &mut Payl
 }
 
 async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Response {
+    let (method, visitor) = match enter(door, *request, false) {
+        Ok(entered) => entered,
+        Err(refused) => return *refused,
+    };
+    let read = match method {
+        Method::POST => match body::read(door, payload).await {
+            Ok(read) => Some(read),
+            Err(status) => return empty(status),
+        },
+        _ => None,
+    };
+    if let Some(peers) = door.peers.as_ref().filter(|_| in_session(&visitor)) {
+        let body = read.as_ref().map(|read| read.bytes.clone()).unwrap_or_default();
+        // Boxed: requests that are at home here would carry all of it along.
+        if let Some(answer) = Box::pin(peers.of_session(door, &visitor, &method, body)).await {
+            return answer;
+        }
+    }
+    match read {
+        Some(read) => posted(door, visitor, read).await,
+        None => bodyless(door, visitor, &method),
+    }
+}
+
+/// A request that another replica has sent here: what it knew of it is known.
+pub(super) async fn sent_here(door: &Arc<Door>, request: Request, read: body::Read) -> Response {
+    match enter(door, *request, true) {
+        Ok((Method::POST, visitor)) => posted(door, visitor, read).await,
+        Ok((method, visitor)) => bodyless(door, visitor, &method),
+        Err(refused) => *refused,
+    }
+}
+
+/// Where a request came, or the answer that refuses it by its head. Boxed: refusals are rare.
+fn enter(door: &Door, visit: Visit, sent_here: bool) -> Result<(Method, Visitor), Box<Response>> {
     let at = Instant::now();
-    let Visit { http, id: request, address, snapshot, principal, token } = *request;
+    let Visit { http, id: request, address, snapshot, principal, token } = visit;
     let (head, ()) = http.into_parts();
     let snapshot = snapshot.unwrap_or_else(|| door.gateway.snapshot());
     // Without a principal nobody looked at this request: its endpoint came a moment later.
     let (Some(endpoint), Some(principal)) = (snapshot.endpoint(head.uri.path()).map(Arc::clone), principal)
     else {
-        return empty(StatusCode::NOT_FOUND);
+        return Err(Box::new(empty(StatusCode::NOT_FOUND)));
     };
     if let Some(refused) = check_head(&head) {
-        return refused;
+        return Err(Box::new(refused));
     }
-    let accepts = accept::accepts(&head.headers);
     let headers = head.headers;
-    let visitor = Visitor { headers, endpoint, snapshot, principal, token, request, address, at };
-    match head.method {
-        Method::GET => return legacy::get(door, visitor, accepts),
-        Method::DELETE => return legacy::delete(door, &visitor),
-        _ => {}
+    let visitor = Visitor { headers, endpoint, snapshot, principal, token, sent_here, request, address, at };
+    Ok((head.method, visitor))
+}
+
+fn bodyless(door: &Arc<Door>, visitor: Visitor, method: &Method) -> Response {
+    let accepts = accept::accepts(&visitor.headers);
+    match *method {
+        Method::GET => legacy::get(door, visitor, accepts),
+        Method::DELETE => legacy::delete(door, &visitor),
+        _ => not_allowed(),
     }
-    let read = match body::read(door, payload).await {
-        Ok(read) => read,
-        Err(status) => return empty(status),
-    };
+}
+
+async fn posted(door: &Arc<Door>, visitor: Visitor, read: body::Read) -> Response {
+    let accepts = accept::accepts(&visitor.headers);
     if legacy::is_batch(&read.bytes) && in_session(&visitor) {
         return Box::pin(legacy::post_batch(door, visitor, read.bytes, accepts, read.held)).await;
     }
@@ -139,10 +180,19 @@ async fn message(door: &Arc<Door>, arrival: Arrival, accepts: Accepts, held: Hel
             respond::refuse(&Refusal::invalid("responses are not accepted here"), None)
         }
         MessageKind::Notification => empty(StatusCode::ACCEPTED),
-        MessageKind::Request(_) => match modern::call(door, arrival) {
-            Ok(call) => respond::answer(door, call, accepts, held).await,
-            Err(refused) => *refused,
-        },
+        MessageKind::Request(_) => {
+            let peers = door.peers.as_ref().filter(|_| !arrival.visitor.sent_here);
+            let call = match modern::call(door, arrival) {
+                Ok(call) => call,
+                Err(refused) => return *refused,
+            };
+            if let Some((peers, keeper)) = peers.and_then(|p| Some((p, door.gateway.kept_elsewhere(&call)?)))
+                && let Some(answer) = Box::pin(peers.resumed(door, &call, &keeper)).await
+            {
+                return answer;
+            }
+            respond::answer(door, call, accepts, held).await
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod error;
 mod layers;
 mod legacy;
 mod modern;
+mod peers;
 mod respond;
 mod well_known;
 
@@ -29,6 +30,7 @@ use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 pub use layers::origin::Guard;
 pub use legacy::{Sessions, Tail};
+pub use peers::{Carried, Peers, service as peer_service};
 pub use respond::Body;
 
 /// What every request needs.
@@ -48,6 +50,8 @@ pub struct Door {
     pub certificates: Certificates,
     /// Sessions of legacy clients.
     pub sessions: Arc<Sessions>,
+    /// The other replicas, if there are any.
+    pub peers: Option<Arc<Peers>>,
 }
 
 /// What `[gateway]` asks of every request.

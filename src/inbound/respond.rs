@@ -20,6 +20,7 @@ use super::accept::Accepts;
 use super::error::{Refusal, last_word};
 use super::layers::authn;
 use super::legacy::Tail;
+use super::peers::Carried;
 use super::{Door, Response};
 use crate::gateway::{Call, Endpoint, GatewayError, Outlet};
 use crate::net;
@@ -45,6 +46,8 @@ pub enum Body {
     Events(Box<Events>),
     /// What is said on a stream of a legacy session.
     Tail(Box<Tail>),
+    /// Events that another replica sends.
+    Carried(Box<Carried>),
 }
 
 impl From<Parts> for Body {
@@ -65,6 +68,9 @@ impl http_body::Body for Body {
             Self::Whole(body) => Pin::new(body).poll_frame(context),
             Self::Events(events) => events.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
             Self::Tail(tail) => tail.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
+            Self::Carried(carried) => {
+                carried.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p))))
+            }
         }
     }
 
@@ -75,7 +81,7 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Events(_) | Self::Tail(_) => SizeHint::default(),
+            Self::Events(_) | Self::Tail(_) | Self::Carried(_) => SizeHint::default(),
         }
     }
 }

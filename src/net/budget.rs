@@ -28,6 +28,12 @@ impl Budget {
         Held { budget: self.clone(), bytes: 0 }
     }
 
+    /// Whether more than seven eighths are held.
+    pub fn is_nearly_full(&self) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        self.used() > limit - limit / 8
+    }
+
     /// Another allowance from now on; what is held stays held.
     pub fn resize(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);

@@ -6,9 +6,10 @@ use bytes::Bytes;
 use tokio::time::timeout;
 
 use super::error::{Failure, OutboundError};
-use super::exchange::{CancelGuard, Exchange};
+use super::exchange::Exchange;
+use super::guard::CancelGuard;
 use super::legacy;
-use super::place::{Place, Transport};
+use super::place::Place;
 use super::server::Peer;
 use crate::protocol::edit::Parts;
 
@@ -46,9 +47,9 @@ pub(super) async fn deliver(
 ) -> Result<(), Failure> {
     let sent = async {
         let headers = peer.session.as_ref().map(legacy::headers).unwrap_or_default();
-        match (&peer.connection, &place.transport) {
+        match (&peer.connection, &peer.replica.link) {
             (Some(connection), _) => connection.send(headers, &message).await,
-            (None, Transport::Http(link)) if peer.session.is_some() => {
+            (None, Some(link)) if peer.session.is_some() => {
                 let caller = place.on_behalf();
                 let answer = link.post_for(caller.as_deref(), headers, message).await;
                 let status = answer.map_err(|(failure, _)| failure)?.status;

@@ -20,6 +20,13 @@ pub struct Context {
     pub on_behalf: Option<Arc<OnBehalf>>,
 }
 
+impl Context {
+    /// Whether it brings the caller's own token.
+    pub fn has_token(&self) -> bool {
+        self.on_behalf.as_ref().is_some_and(|caller| caller.token.is_some())
+    }
+}
+
 /// A capability fingerprint: what a legacy server may ask of us in a session, fixed at `initialize`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Asks {

@@ -3,23 +3,20 @@
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
-use prometheus::IntGauge;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
+use super::dispatch::{Limits, is_repeatable};
 use super::error::{Failure, OutboundError};
+use super::guard::{CancelGuard, Slot};
 use super::legacy;
 use super::offer::Offer;
-use super::place::Place;
-use super::pool::Load;
+use super::replica::is_fault;
 use super::request::Request;
-use super::server::{Peer, Server};
 use super::wire::Wire;
 use crate::protocol::code;
 use crate::protocol::input::Input;
@@ -64,126 +61,6 @@ pub struct Asked {
     pub params: Option<ByteString>,
 }
 
-/// A permit and a place in the in-flight gauge.
-#[derive(Debug)]
-pub(super) struct Slot {
-    _permit: Option<OwnedSemaphorePermit>,
-    /// Which of several processes works on it.
-    load: Option<Load>,
-    inflight: IntGauge,
-}
-
-impl Slot {
-    pub(super) fn new(permit: Option<OwnedSemaphorePermit>, inflight: IntGauge) -> Self {
-        inflight.inc();
-        Self { _permit: permit, load: None, inflight }
-    }
-
-    /// It is at work there.
-    pub(super) fn occupy(&mut self, load: Option<Load>) {
-        self.load = load;
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.inflight.dec();
-    }
-}
-
-/// A place in the queue for a permit.
-pub(super) struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    /// Looked at and taken in one step: of two who come at once for the last place, one gets it.
-    pub(super) fn enter(count: &'a AtomicUsize, most: usize) -> Option<Self> {
-        let taken = |places: usize| (places < most).then_some(places + 1);
-        count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok().map(|_| Self(count))
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Cancels the request at its server when dropped armed.
-#[derive(Debug)]
-pub(super) struct CancelGuard {
-    pub(super) server: Arc<Server>,
-    pub(super) place: Arc<Place>,
-    pub(super) peer: Arc<Peer>,
-    pub(super) id: u64,
-    pub(super) armed: bool,
-    /// Whether the server may ask for input meanwhile.
-    asks: bool,
-}
-
-impl CancelGuard {
-    pub(super) const fn new(server: Arc<Server>, place: Arc<Place>, peer: Arc<Peer>, id: u64) -> Self {
-        Self { server, place, peer, id, armed: true, asks: false }
-    }
-
-    /// The same for this request, which is about to be sent.
-    pub(super) fn running(mut self, request: &Request) -> Self {
-        self.asks = self.peer.era == Era::Legacy && request.method.may_ask();
-        if self.asks {
-            let owner = request.context.as_ref().map(|context| Arc::clone(&context.principal));
-            self.peer.running.enter(self.id, owner);
-        }
-        self
-    }
-
-    /// The request's id as JSON text.
-    fn text<'b>(&self, buffer: &'b mut [u8; 20]) -> &'b [u8] {
-        let mut at = buffer.len();
-        let mut rest = self.id;
-        loop {
-            at -= 1;
-            buffer[at] = b'0' + (rest % 10) as u8;
-            rest /= 10;
-            if rest == 0 {
-                return &buffer[at..];
-            }
-        }
-    }
-
-    /// Its server may go on with the call for some time.
-    pub(super) fn abandoned(&mut self) {
-        if std::mem::take(&mut self.asks) {
-            self.peer.running.leave(self.id, Some(Instant::now() + self.server.config.max_timeout));
-        }
-    }
-
-    /// It got no answer in time: is the connection still one?
-    fn doubt(&self) {
-        if let (Some(connection), Some(session)) = (&self.peer.connection, &self.peer.session) {
-            let id = self.server.next_id();
-            connection.doubt(id, legacy::headers(session), legacy::ping(id));
-        }
-    }
-
-    pub(super) fn disarm(mut self) {
-        self.armed = false;
-    }
-}
-
-impl Drop for CancelGuard {
-    fn drop(&mut self) {
-        if self.armed {
-            self.abandoned();
-        } else if self.asks {
-            self.peer.running.leave(self.id, None);
-        }
-        // Modern HTTP: the closed stream is the cancel, there is nothing to send.
-        let by_message = self.peer.era == Era::Legacy || self.peer.connection.is_some();
-        if self.armed && by_message {
-            self.server.post_later((&self.place, &self.peer), "cancel", legacy::cancelled(self.id));
-        }
-    }
-}
-
 /// One request on its way; dropping it before the final message cancels it. Its permit is held as long as the server
 /// works on it, also while the server waits for a client: that is what it is for.
 #[derive(Debug)]
@@ -194,6 +71,10 @@ pub struct Exchange {
     silence: Duration,
     until: Instant,
     hard: Instant,
+    /// Whether anything came of it yet.
+    heard: bool,
+    /// What may be sent once more if the answer is lost before anything came of it (H-65).
+    again: Option<Box<Request>>,
     /// Since when the server waits for a client.
     paused: Option<Instant>,
 }
@@ -202,9 +83,16 @@ pub struct Exchange {
 const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 impl Exchange {
-    pub(super) fn new(wire: Wire, guard: CancelGuard, slot: Slot, silence: Duration, hard: Instant) -> Self {
+    pub(super) fn new(wire: Wire, guard: CancelGuard, slot: Slot, limits: Limits) -> Self {
+        let Limits { silence, hard } = limits;
         let until = (Instant::now() + silence).min(hard);
-        Self { wire, guard, _slot: slot, silence, until, hard, paused: None }
+        Self { wire, guard, _slot: slot, silence, until, hard, heard: false, again: None, paused: None }
+    }
+
+    /// The same for this request, which is kept if it may be sent once more.
+    pub(super) fn repeatable(mut self, request: &Request) -> Self {
+        self.again = is_repeatable(request).then(|| Box::new(request.clone()));
+        self
     }
 
     fn is_modern(&self) -> bool {
@@ -253,11 +141,26 @@ impl Exchange {
                 });
                 timeout_at(until, either).await
             };
+            for _ in 0..self.wire.take_junk() {
+                self.guard.server.violation("line");
+            }
             let message = match heard {
                 Ok(Ok(message)) => message,
-                Ok(Err(failure)) => return Err(self.fail(failure)),
+                Ok(Err(failure)) => {
+                    let error = self.fail(failure);
+                    // Boxed: rare, and large beside a call's future.
+                    match self.again.take().filter(|_| !self.heard) {
+                        Some(request) => Box::pin(self.repeat(&request, error)).await?,
+                        None => return Err(error),
+                    }
+                    continue;
+                }
                 Err(_) => {
                     self.guard.doubt();
+                    // An answer that has begun is slow; one of which nothing came may never come.
+                    if !self.heard && matches!(self.wire, Wire::Inbox(_)) {
+                        self.guard.server.silent(&self.guard);
+                    }
                     return Err(self.guard.server.timed_out(self.silence, self.until == self.hard));
                 }
             };
@@ -267,12 +170,48 @@ impl Exchange {
         }
     }
 
+    /// Sends the request once more, to another replica where there is one, if `error` says that the answer was lost.
+    async fn repeat(&mut self, request: &Request, error: OutboundError) -> Result<(), OutboundError> {
+        let CancelGuard { server, place, peer, .. } = &self.guard;
+        let (server, place, peer) = (Arc::clone(server), Arc::clone(place), Arc::clone(peer));
+        let failed = [Arc::clone(self.guard.turn.replica())];
+        let turn = match &error.failure {
+            // What said "not now" says it again.
+            Failure::Status(502..=504) if place.has_others() => place.turn(&peer, &failed),
+            Failure::Unavailable(_) => place.turn(&peer, &failed).or_else(|| place.turn(&peer, &[])),
+            _ => None,
+        };
+        let Some(turn) = turn.filter(|_| !peer.is_gone() && server.allowance.spend()) else {
+            return Err(error);
+        };
+        tracing::debug!(server = %server.name, method = request.method.as_str(), "asked once more");
+        let id = server.next_id();
+        let guard = CancelGuard::new(Arc::clone(&server), place, peer, turn, id).running(request);
+        let until = (Instant::now() + self.silence).min(self.hard);
+        let sent = timeout_at(until, server.transmit(&guard, request)).await;
+        // The one before is over: nothing is left to cancel.
+        self.guard.armed = false;
+        self.guard = guard;
+        match sent {
+            Ok(Ok(wire)) => self.wire = wire,
+            Ok(Err((failure, _))) => return Err(self.fail(failure)),
+            Err(_) => {
+                server.silent(&self.guard);
+                return Err(server.timed_out(self.silence, until == self.hard));
+            }
+        }
+        self.until = (Instant::now() + self.silence).min(self.hard);
+        Ok(())
+    }
+
     fn fail(&mut self, failure: Failure) -> OutboundError {
         let server = &self.guard.server;
         server.last_failure.note(&failure);
         let error = server.error(failure, true);
+        if is_fault(&error.failure) {
+            server.fault(&self.guard);
+        }
         match &error.failure {
-            Failure::Unavailable(_) | Failure::Exited => server.contact(false),
             // One caller's token says nothing of the others' dialect.
             Failure::Credentials(_) if server.config.credentials.is_per_user() => {}
             // Not what this dialect answers: agree anew before the next request (G-65).
@@ -290,6 +229,7 @@ impl Exchange {
         let mut buffer = [0; 20];
         let number = self.guard.text(&mut buffer);
         let own = |id: &[u8]| id == number;
+        self.heard = true;
         match &mut message.kind {
             ReceivedKind::Result { id, result, object } if own(id) => {
                 let (result, object, modern) = (*result, object.take(), self.is_modern());
@@ -318,7 +258,7 @@ impl Exchange {
 
     fn finish(&mut self) {
         self.guard.armed = false;
-        self.guard.server.contact(true);
+        self.guard.turn.replica().answered();
     }
 
     /// Errors that concern our hop only are turned here; the rest is the caller's to relay.

@@ -97,13 +97,12 @@ impl Server {
         filter: &Filter,
     ) -> Result<Listen, NoListen> {
         let (place, peer) = self.ready(context).await.map_err(NoListen::Failed)?;
-        let opened = match (&peer.era, &peer.connection, &place.transport) {
-            (Era::Modern, ..) => self.listen_modern(&place, &peer, filter).await,
-            (Era::Legacy, Some(connection), _) => {
+        let opened = match (&peer.era, &peer.connection) {
+            (Era::Modern, _) => self.listen_modern(&place, &peer, filter).await,
+            (Era::Legacy, Some(connection)) => {
                 Ok((Source::Child(place.overheard.subscribe(), connection.clone(), None), Agreed::default()))
             }
-            (Era::Legacy, None, Transport::Http(link)) => self.listen_get(&place, &peer, link).await,
-            (Era::Legacy, None, Transport::Stdio(_)) => Err(self.no_listen(Failure::Exited)),
+            (Era::Legacy, None) => self.listen_get(&place, &peer).await,
         };
         let (source, mut agreed) = opened?;
         if peer.era == Era::Legacy {
@@ -142,7 +141,11 @@ impl Server {
         let body = modern::body(&request, id, &peer.version, &self.client_info);
         let opened = timeout(ACK, async {
             match (&place.transport, &peer.connection) {
-                (Transport::Http(link), _) => {
+                (Transport::Http(replicas), _) => {
+                    // Also one whose breaker is open, where there is no other: this is asked rarely.
+                    let replica = replicas.pick_any(&[]);
+                    let link = replica.as_ref().and_then(|replica| replica.link.as_ref());
+                    let Some(link) = link else { return Err(self.no_listen(Failure::Exited)) };
                     let headers = modern::headers(&request, &peer.version);
                     let caller = place.on_behalf();
                     let answer = link.listen_for(caller.as_deref(), headers, body).await;
@@ -151,15 +154,16 @@ impl Server {
                     let agreed = self.acknowledged(&mut wire, id).await?;
                     Ok((Source::Stream(Box::new(wire), Some(id)), agreed))
                 }
-                (Transport::Stdio(_), Some(connection)) => {
+                (Transport::Stdio(..), Some(connection)) => {
                     let mut overheard = place.overheard.subscribe();
                     let put = connection.request(id, HeaderMap::new(), &body).await;
                     let mut wire = Wire::put(put.map_err(|(failure, _)| self.no_listen(failure))?);
                     let agreed = self.acknowledged_child(&mut wire, &mut overheard, id).await?;
                     let Wire::Inbox(inbox) = wire else { return Err(NoListen::NotOffered) };
+                    inbox.lasts();
                     Ok((Source::Child(overheard, connection.clone(), Some((id, inbox))), agreed))
                 }
-                (Transport::Stdio(_), None) => Err(self.no_listen(Failure::Exited)),
+                (Transport::Stdio(..), None) => Err(self.no_listen(Failure::Exited)),
             }
         });
         opened.await.unwrap_or_else(|_| Err(self.no_listen(Failure::Timeout(ACK))))

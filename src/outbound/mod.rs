@@ -5,13 +5,18 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use url::Url;
 
 mod answering;
 mod attend;
+pub mod breaker;
 pub mod context;
 pub mod credentials;
+mod dispatch;
 pub mod error;
 pub mod exchange;
+mod guard;
+mod health;
 pub mod keep;
 pub mod legacy;
 pub mod link;
@@ -22,9 +27,11 @@ pub mod place;
 pub mod places;
 mod pool;
 pub mod probe;
+pub mod replica;
 pub mod request;
 mod resume;
 mod retire;
+mod retries;
 pub mod running;
 pub mod server;
 pub mod standing;
@@ -94,6 +101,8 @@ impl Servers {
     pub fn adopt(&self, list: Vec<Arc<Server>>) -> Vec<Arc<Server>> {
         let old = self.list.swap(Arc::new(list));
         let now = self.list.load();
+        let new = now.iter().filter(|server| !old.iter().any(|known| Arc::ptr_eq(known, server)));
+        new.for_each(|server| server.keep_asking());
         let gone = old.iter().filter(|server| !now.iter().any(|kept| Arc::ptr_eq(kept, server)));
         gone.map(Arc::clone).collect()
     }
@@ -133,36 +142,14 @@ impl Servers {
     fn build(&self, server: &ServerConfig, config: &Config) -> Result<Server, OutboundError> {
         let failed = |failure| OutboundError::new(server.name.as_str().into(), failure, false);
         let origin = match &server.target {
-            Target::Http { url, proxy, ca_file } => {
-                let identity = self.identity(server).map_err(failed)?;
-                let options = ClientOptions {
-                    reach: crate::net::Reach::Any,
-                    url: url.clone(),
-                    connect_timeout: server.connect_timeout,
-                    proxy: proxy.clone(),
-                    ca_file: ca_file.clone(),
-                    also_ca_file: None,
-                    identity,
-                    idle_timeout: Duration::from_secs(60),
-                    // Beyond the permits: lists and cancels.
-                    max_connections: server.max_concurrency
-                        + if server.credentials.is_per_user() { OWN_LISTS } else { 16 },
-                    h2_ping: Duration::from_secs(10),
-                };
-                let client = |options| {
-                    let client = Client::new(options, self.shared.tasks.clone());
-                    client.map_err(|e| failed(Failure::Unavailable(e.to_string())))
-                };
-                let clients = Clients {
-                    streams: client(ClientOptions { max_connections: MOST_STREAMS, ..options.clone() })?,
-                    calls: client(options)?,
-                };
+            Target::Http { url, others, ca_file, .. } => {
                 let name = Arc::from(server.name.as_str());
                 let towards = Towards { server: &name, url, ca_file: ca_file.as_deref() };
+                // One for all addresses: a token is for the server, not for where it runs.
                 let credential = Credential::new(&towards, &server.credentials, &self.shared.tasks);
-                let budget = self.budget.clone();
-                let link = HttpLink::new(clients, url, credential, budget, server.most_read());
-                Origin::Http(Arc::new(link.map_err(failed)?))
+                let credential = Arc::new(credential);
+                let links = [url].into_iter().chain(others).map(|url| self.link(server, url, &credential));
+                Origin::Http(links.collect::<Result<_, _>>().map_err(failed)?)
             }
             Target::Stdio(command) => {
                 let options = StdioOptions {
@@ -173,5 +160,42 @@ impl Servers {
             }
         };
         Ok(Server::new(server.clone(), origin, &self.shared))
+    }
+
+    /// The connections to one of a server's addresses.
+    fn link(
+        &self,
+        server: &ServerConfig,
+        url: &Url,
+        credential: &Arc<Credential>,
+    ) -> Result<Arc<HttpLink>, Failure> {
+        let (proxy, ca_file) = match &server.target {
+            Target::Http { proxy, ca_file, .. } => (proxy.clone(), ca_file.clone()),
+            Target::Stdio(_) => (None, None),
+        };
+        let options = ClientOptions {
+            reach: crate::net::Reach::Any,
+            url: url.clone(),
+            connect_timeout: server.connect_timeout,
+            proxy,
+            ca_file,
+            also_ca_file: None,
+            identity: self.identity(server)?,
+            idle_timeout: Duration::from_secs(60),
+            // Beyond the permits: lists and cancels.
+            max_connections: server.max_concurrency
+                + if server.credentials.is_per_user() { OWN_LISTS } else { 16 },
+            h2_ping: Duration::from_secs(10),
+        };
+        let client = |options| {
+            let client = Client::new(options, self.shared.tasks.clone());
+            client.map_err(|e| Failure::Unavailable(e.to_string()))
+        };
+        let clients = Clients {
+            streams: client(ClientOptions { max_connections: MOST_STREAMS, ..options.clone() })?,
+            calls: client(options)?,
+        };
+        let (credential, budget) = (Arc::clone(credential), self.budget.clone());
+        HttpLink::new(clients, url, credential, budget, server.most_read()).map(Arc::new)
     }
 }

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use super::context::{Asks, Context};
 use super::credentials::OnBehalf;
 use super::error::{Failure, OutboundError};
-use super::link::http::HttpLink;
 use super::link::sse::Record;
 use super::link::stdio::StdioLink;
 use super::places::Tally;
+use super::replica::{Replica, Replicas};
 use super::server::{Peer, Server};
 use super::{legacy, probe};
 use crate::config::{self, SessionScope};
@@ -89,10 +89,10 @@ impl Key {
 /// How messages of one place get there.
 #[derive(Debug)]
 pub enum Transport {
-    /// Streamable HTTP, or the transport before it: the same link for all places.
-    Http(Arc<HttpLink>),
+    /// Streamable HTTP, or the transport before it: the same replicas for all places.
+    Http(Arc<Replicas>),
     /// A child process of the place's own.
-    Stdio(StdioLink),
+    Stdio(StdioLink, Arc<Replica>),
 }
 
 /// A place. Dropping the last handle of it ends its session or process, so never while a call uses it (G-46).
@@ -185,7 +185,8 @@ impl Place {
     /// Whether it failed lately, so that a call here would fail at once.
     pub(super) fn is_held_back(&self) -> bool {
         let troubled = self.trouble().is_some_and(|trouble| Instant::now() < trouble.until);
-        troubled || matches!(&self.transport, Transport::Stdio(link) if link.is_held_back())
+        let held = |link: &StdioLink, child: &Replica| link.is_held_back() || !child.breaker.is_closed();
+        troubled || matches!(&self.transport, Transport::Stdio(link, child) if held(link, child))
     }
 
     /// What was agreed, if it still holds; does not contact the server.
@@ -200,6 +201,10 @@ impl Place {
         }
         if let Some(trouble) = self.trouble().filter(|t| Instant::now() < t.until) {
             return Err(trouble.error);
+        }
+        // The gateway's own attempts have their own pauses, and show that it is back.
+        if !self.key.is_service() && matches!(&self.transport, Transport::Http(all) if !all.are_open()) {
+            return Err(server.error(Failure::Unavailable("too much of it failed lately".into()), false));
         }
         let (owner, place) = (Arc::clone(server), Arc::clone(self));
         let ready = self.establishing.join(&self.tasks, "establish", || async move {
@@ -225,10 +230,17 @@ impl Place {
             });
         }
         if let Ok(peer) = outcome {
+            peer.replica.contact(true);
+            peer.replica.breaker.recovered();
             self.peer.store(Some(Arc::clone(peer)));
             server.attend(self, peer);
         }
         server.established(self, outcome);
+    }
+
+    /// It is back: whoever comes next need not wait for the pause to end.
+    pub(super) fn clear_trouble(&self) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn trouble(&self) -> Option<Trouble> {
@@ -265,7 +277,7 @@ impl Place {
     pub(super) async fn stop(&self) {
         let peer = self.peer.swap(None);
         match &self.transport {
-            Transport::Stdio(link) => link.stop().await,
+            Transport::Stdio(link, _) => link.stop().await,
             Transport::Http(_) => {
                 if let Some(connection) = peer.as_ref().and_then(|peer| peer.connection.as_ref()) {
                     connection.end();
@@ -279,9 +291,10 @@ impl Place {
 
     /// The DELETE that ends a session, where there is one (G-46). Whether it is understood does not matter.
     fn farewell(&self, peer: Option<Arc<Peer>>) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let Transport::Http(link) = &self.transport else { return None };
-        let headers = legacy::headers(peer?.session.as_ref().filter(|session| session.id.is_some())?);
-        let (link, caller) = (Arc::clone(link), self.on_behalf());
+        let peer = peer?;
+        let link = Arc::clone(peer.replica.link.as_ref()?);
+        let headers = legacy::headers(peer.session.as_ref().filter(|session| session.id.is_some())?);
+        let caller = self.on_behalf();
         Some(async move {
             let _ = tokio::time::timeout(FAREWELL, link.delete_for(caller.as_deref(), headers)).await;
         })
@@ -298,7 +311,7 @@ impl Drop for Place {
         let farewell = self.farewell(self.peer.swap(None));
         match (&self.transport, farewell) {
             (_, Some(farewell)) => drop(self.tasks.spawn("end session", farewell)),
-            (Transport::Stdio(link), None) => {
+            (Transport::Stdio(link, _), None) => {
                 let link = link.clone();
                 self.tasks.spawn("end process", async move { link.stop().await });
             }

@@ -11,6 +11,7 @@ use super::link::http::HttpLink;
 use super::link::stdio::{StdioLink, StdioOptions};
 use super::place::{Key, Place, Transport, Who};
 use super::pool::Load;
+use super::replica::{Replica, Replicas, Ward};
 use super::server::{Peer, Server};
 use crate::config;
 use crate::protocol::version::Era;
@@ -21,26 +22,41 @@ const MOST_SESSIONS: usize = 10_000;
 /// How long a session or process that nobody uses is kept (G-25).
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
-/// Where a server is: what the transports of its places are made of.
+/// Where a server is.
 #[derive(Debug)]
 pub enum Origin {
     /// At an address.
-    Http(Arc<HttpLink>),
+    Http(Vec<Arc<HttpLink>>),
     /// In processes, each started by this command.
     Stdio(Box<config::Command>, StdioOptions),
 }
 
-impl Origin {
+/// What the transports of its places are made of.
+#[derive(Debug)]
+enum Source {
+    Replicas(Arc<Replicas>),
+    Command(Box<config::Command>, StdioOptions, Ward),
+}
+
+impl Source {
+    fn new(origin: Origin, ward: Ward) -> Self {
+        match origin {
+            Origin::Http(links) => Self::Replicas(Arc::new(Replicas::new(links, &ward))),
+            Origin::Stdio(command, options) => Self::Command(command, options, ward),
+        }
+    }
+
     fn transport(&self, key: &Key, tasks: &Tasks) -> Transport {
         match self {
-            Self::Http(link) => Transport::Http(Arc::clone(link)),
-            Self::Stdio(command, options) => {
+            Self::Replicas(replicas) => Transport::Http(Arc::clone(replicas)),
+            Self::Command(command, options, ward) => {
                 let mut options = options.clone();
                 if !key.at(0).is_service() {
                     // What one context's process leaves at home is not for the next.
                     options.state_dir = None;
                 }
-                Transport::Stdio(StdioLink::new((**command).clone(), options, tasks.clone()))
+                let link = StdioLink::new((**command).clone(), options, tasks.clone());
+                Transport::Stdio(link, Arc::new(Replica::new(None, ward)))
             }
         }
     }
@@ -49,7 +65,7 @@ impl Origin {
 /// All places of a server.
 #[derive(Debug)]
 pub(super) struct Places {
-    origin: Origin,
+    source: Source,
     service: Arc<Place>,
     kept: Keep<Key, Place>,
     /// Whether somebody looks after them.
@@ -61,9 +77,10 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn new(config: &config::Server, origin: Origin, tasks: &Tasks) -> Self {
+    pub(super) fn new(config: &config::Server, (origin, ward): (Origin, Ward), tasks: &Tasks) -> Self {
         let tally = Arc::<Tally>::default();
-        let transport = origin.transport(&Key::SERVICE, tasks);
+        let source = Source::new(origin, ward);
+        let transport = source.transport(&Key::SERVICE, tasks);
         // Each call in its own process holds a permit: more processes could not be busy at once.
         let most = if config.is_stdio() { config.permits() } else { MOST_SESSIONS };
         Self {
@@ -72,7 +89,7 @@ impl Places {
             swept: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             era: AtomicU8::new(0),
-            origin,
+            source,
             tally,
         }
     }
@@ -84,12 +101,24 @@ pub struct Tally {
     restarts: AtomicU64,
     skipped_lines: AtomicU64,
     overflows: AtomicU64,
+    /// How many of each the metrics know of. Theirs may be more: another server of this name, of another configuration, has
+    /// counted before.
+    told: [AtomicU64; 3],
 }
 
 impl Tally {
+    /// What is new of these totals.
+    fn news(&self, totals: [u64; 3]) -> [u64; 3] {
+        let mut news = totals;
+        for (told, total) in self.told.iter().zip(&mut news) {
+            *total = total.saturating_sub(told.fetch_max(*total, Ordering::Relaxed));
+        }
+        news
+    }
+
     /// Adds what the process of a place did, which is given up.
     pub(super) fn retire(&self, transport: &Transport) {
-        let Transport::Stdio(link) = transport else { return };
+        let Transport::Stdio(link, _) = transport else { return };
         let counts = link.counts();
         self.restarts.fetch_add(link.restarts(), Ordering::Relaxed);
         self.skipped_lines.fetch_add(counts.skipped_lines, Ordering::Relaxed);
@@ -98,6 +127,16 @@ impl Tally {
 }
 
 impl Server {
+    /// The gateway's own place.
+    pub(super) fn service(&self) -> &Arc<Place> {
+        &self.places.service
+    }
+
+    /// Whether it was told to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.places.stopped.load(Ordering::Acquire)
+    }
+
     /// What was agreed in the service context, if it still holds; does not contact the server.
     pub fn known_peer(&self) -> Option<Arc<Peer>> {
         self.places.service.known_peer()
@@ -201,7 +240,7 @@ impl Server {
             return Err(self.error(Failure::Unavailable("stopping".into()), false));
         }
         let make = || {
-            let transport = self.places.origin.transport(key, &self.tasks);
+            let transport = self.places.source.transport(key, &self.tasks);
             Place::new(key.clone(), transport, Arc::clone(&self.places.tally), self.tasks.clone())
         };
         let (place, _gone) = self.places.kept.get(key, make);
@@ -250,7 +289,6 @@ impl Server {
                     // What the gateway itself agreed on is as old as what this context had.
                     self.places.service.forget_any();
                 }
-                self.up.set(1);
                 let (era, version) = (peer.era.as_str(), &*peer.version);
                 if key.is_service() {
                     tracing::info!(server = %self.name, era, version, "server ready");
@@ -264,8 +302,11 @@ impl Server {
                 // each caller is himself.
                 let own = key.is_service() && !self.config.credentials.is_per_user();
                 let down = error.is_down() || matches!(error.failure, Failure::Timeout(_));
-                if own || (down && key.lane == 0) {
-                    self.up.set(0);
+                // At several addresses each was told by itself.
+                if (own || (down && key.lane == 0))
+                    && let Some(only) = place.only()
+                {
+                    only.contact(false);
                 }
                 let (reason, retry_in) = (&error.failure, place.retry_in());
                 tracing::warn!(server = %self.name, %reason, ?retry_in, context, "server not ready");
@@ -284,13 +325,14 @@ impl Server {
         let mut skipped = tally.skipped_lines.load(Ordering::Relaxed);
         let mut overflows = tally.overflows.load(Ordering::Relaxed);
         for place in self.places.kept.all().iter().chain([&self.places.service]) {
-            let Transport::Stdio(link) = &place.transport else { continue };
+            let Transport::Stdio(link, _) = &place.transport else { continue };
             let counts = link.counts();
             restarts += link.restarts();
             skipped += counts.skipped_lines;
             overflows += counts.overflows;
         }
-        self.restarts.inc_by(restarts.saturating_sub(self.restarts.get()));
+        let [restarts, skipped, overflows] = tally.news([restarts, skipped, overflows]);
+        self.restarts.inc_by(restarts);
         self.metrics.violations(&self.name, "line", skipped);
         self.metrics.violations(&self.name, "overflow", overflows);
     }

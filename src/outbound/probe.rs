@@ -11,6 +11,7 @@ use super::link::http::HttpLink;
 use super::link::sse::Stream;
 use super::offer::Offer;
 use super::place::{Place, Transport};
+use super::replica::{Replica, is_fault};
 use super::request::Request;
 use super::server::{Peer, Server};
 use super::wire::Wire;
@@ -30,33 +31,57 @@ enum Verdict {
     Failed(Failure),
 }
 
-/// Finds out how to speak to `server` and gets ready to: the first contact, and each one after a loss.
-pub async fn establish(server: &Arc<Server>, place: &Place) -> Result<Peer, OutboundError> {
-    let connection = match &place.transport {
-        Transport::Http(_) => None,
-        Transport::Stdio(link) => {
+/// Where a contact is made: for a place, at a replica.
+#[derive(Debug, Clone, Copy)]
+struct At<'a> {
+    place: &'a Place,
+    replica: &'a Arc<Replica>,
+}
+
+/// Finds out how to speak to `server` and gets ready to: the first contact, and each one after a loss. Of several
+/// replicas the next is asked when one is down.
+pub async fn establish(server: &Arc<Server>, place: &Arc<Place>) -> Result<Peer, OutboundError> {
+    let replicas = match &place.transport {
+        Transport::Http(replicas) => replicas,
+        Transport::Stdio(link, replica) => {
             let failed = |e| server.error(Failure::Unavailable(format!("{e}")), false);
-            Some(Connection::Child(link.connect().await.map_err(failed)?))
+            let connection = Connection::Child(link.connect().await.map_err(failed)?);
+            let peer = agree(server, At { place, replica }, Some(connection.clone())).await;
+            if peer.is_err() {
+                // A process that will not shake hands is not kept (F-038).
+                connection.abandon();
+            }
+            return peer;
         }
     };
-    let peer = agree(server, place, connection.clone()).await;
-    if let (Err(_), Some(connection)) = (&peer, connection) {
-        // A process that will not shake hands is not kept (F-038).
-        connection.abandon();
+    let mut failed = Vec::new();
+    let mut last = server.error(Failure::Unavailable("it has no address".into()), false);
+    while let Some(replica) = replicas.pick_any(&failed) {
+        match agree(server, At { place, replica: &replica }, None).await {
+            Err(error) if is_fault(&error.failure) || matches!(error.failure, Failure::Timeout(_)) => {
+                server.strike(place, &replica);
+                if replicas.are_several() {
+                    replica.contact(false);
+                }
+                failed.push(replica);
+                last = error;
+            }
+            done => return done,
+        }
     }
-    peer
+    Err(last)
 }
 
 async fn agree(
     server: &Arc<Server>,
-    place: &Place,
+    at: At<'_>,
     connection: Option<Connection>,
 ) -> Result<Peer, OutboundError> {
     let wanted = server.config.protocol;
-    if let Some(outcome) = without_asking(server, place, connection.as_ref()).await {
+    if let Some(outcome) = without_asking(server, at, connection.as_ref()).await {
         return outcome;
     }
-    let verdict = discover(server, place, connection.as_ref()).await;
+    let verdict = discover(server, at, connection.as_ref()).await;
     tracing::debug!(server = %server.name, verdict = ?verdict, "probed");
     match verdict {
         Verdict::Modern(offer) => Ok(Peer {
@@ -65,6 +90,7 @@ async fn agree(
             session: None,
             offer: *offer,
             connection,
+            replica: Arc::clone(at.replica),
             running: Arc::default(),
         }),
         Verdict::Legacy if wanted == Protocol::Modern => Err(server.error(Failure::Version, true)),
@@ -75,9 +101,9 @@ async fn agree(
                 server.skip_discover(true);
                 return Err(server.error(Failure::Exited, true));
             }
-            match (shake_hands(server, place, connection).await, &place.transport) {
-                (Err(refusal), Transport::Http(link)) if wanted == Protocol::Auto && refusal.older => {
-                    stream(server, place, link).await.map_err(|error| match error.failure {
+            match (shake_hands(server, at, connection).await, &at.replica.link) {
+                (Err(refusal), Some(link)) if wanted == Protocol::Auto && refusal.older => {
+                    stream(server, at, link).await.map_err(|error| match error.failure {
                         // No stream either: the refusal of the handshake says more.
                         Failure::Status(_) => refusal.error,
                         _ => error,
@@ -93,24 +119,22 @@ async fn agree(
 /// The contact that needs no question: how to speak is configured, or known from the last time (G-65). `None`: ask.
 async fn without_asking(
     server: &Arc<Server>,
-    place: &Place,
+    at: At<'_>,
     connection: Option<&Connection>,
 ) -> Option<Result<Peer, OutboundError>> {
-    let greeted = || shake_hands(server, place, connection.cloned());
-    match (server.config.protocol, &place.transport) {
+    let greeted = || shake_hands(server, at, connection.cloned());
+    match (server.config.protocol, &at.replica.link) {
         (Protocol::Modern, _) => return None,
         (Protocol::Legacy, _) => return Some(greeted().await.map_err(Refusal::error)),
-        (Protocol::Sse, Transport::Http(link)) => return Some(stream(server, place, link).await),
-        (Protocol::Auto, Transport::Http(link)) if link.speaks_sse() => {
-            match stream(server, place, link).await {
-                Err(error) if is_refusal(&error.failure) => link.note_sse(false),
-                peer => return Some(peer),
-            }
-        }
+        (Protocol::Sse, Some(link)) => return Some(stream(server, at, link).await),
+        (Protocol::Auto, Some(link)) if link.speaks_sse() => match stream(server, at, link).await {
+            Err(error) if is_refusal(&error.failure) => link.note_sse(false),
+            peer => return Some(peer),
+        },
         (Protocol::Auto | Protocol::Sse, _) => {}
     }
     // What the server speaks is asked in the service context; others go by what was found there (G-65).
-    let is_legacy = !place.key.is_service() && server.era() == Some(Era::Legacy);
+    let is_legacy = !at.place.key.is_service() && server.era() == Some(Era::Legacy);
     if !is_legacy && !server.skips_discover() {
         return None;
     }
@@ -128,10 +152,11 @@ async fn without_asking(
 }
 
 /// The transport of 2024-11-05: the stream, its endpoint, then the handshake on it (G-60 step 4, G-70, G-72).
-async fn stream(server: &Arc<Server>, place: &Place, link: &Arc<HttpLink>) -> Result<Peer, OutboundError> {
+async fn stream(server: &Arc<Server>, at: At<'_>, link: &Arc<HttpLink>) -> Result<Peer, OutboundError> {
+    let place = at.place;
     let opened = Stream::open(link, place.on_behalf(), &place.streams, &server.tasks).await;
     let connection = Connection::Stream(opened.map_err(|failure| server.error(failure, false))?);
-    let peer = shake_hands(server, place, Some(connection.clone())).await;
+    let peer = shake_hands(server, at, Some(connection.clone())).await;
     match peer {
         Ok(_) => link.note_sse(true),
         Err(_) => connection.abandon(),
@@ -157,14 +182,14 @@ impl Refusal {
     }
 }
 
-async fn discover(server: &Arc<Server>, place: &Place, connection: Option<&Connection>) -> Verdict {
+async fn discover(server: &Arc<Server>, at: At<'_>, connection: Option<&Connection>) -> Verdict {
     let id = server.next_id();
     let Ok(request) = Request::own(Method::Discover, "{}".to_owned()) else {
         return Verdict::Failed(Failure::Malformed("discover"));
     };
     let body = modern::body(&request, id, MODERN, &server.client_info);
     let accepted = AtomicBool::new(connection.is_some());
-    let asked = ask((place, connection), id, (modern::headers(&request, MODERN), body), &accepted);
+    let asked = ask((at, connection), id, (modern::headers(&request, MODERN), body), &accepted);
     match tokio::time::timeout(server.config.probe_timeout, asked).await {
         Ok((answer, status, _)) => judge(answer, status),
         // A stream or process that stays silent is a legacy one that ignores us; nothing at all is no verdict.
@@ -173,29 +198,39 @@ async fn discover(server: &Arc<Server>, place: &Place, connection: Option<&Conne
     }
 }
 
+/// A question that costs nothing, in the dialect that is known: for who only wants to hear anything.
+pub(super) fn question(server: &Server, peer: Option<&Peer>, id: u64) -> (HeaderMap, Parts) {
+    let era = peer.map_or_else(|| server.era(), |peer| Some(peer.era));
+    match (era, Request::own(Method::Discover, "{}".to_owned())) {
+        (Some(Era::Legacy), _) | (_, Err(_)) => (HeaderMap::new(), legacy::ping(id)),
+        (_, Ok(request)) => {
+            let body = modern::body(&request, id, MODERN, &server.client_info);
+            (modern::headers(&request, MODERN), body)
+        }
+    }
+}
+
 /// Sends one request of the handshake and waits for its answer; also the HTTP status and headers.
 async fn ask(
-    (place, connection): (&Place, Option<&Connection>),
+    (at, connection): (At<'_>, Option<&Connection>),
     id: u64,
     (headers, body): (HeaderMap, Parts),
     accepted: &AtomicBool,
 ) -> (Result<Received, Failure>, Option<u16>, HeaderMap) {
-    let (mut wire, headers) = match (connection, &place.transport) {
+    let (mut wire, headers) = match (connection, &at.replica.link) {
         (Some(connection), _) => match connection.request(id, headers, &body).await {
             Ok(put) => (Wire::put(put), HeaderMap::new()),
             Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
         },
-        (None, Transport::Http(link)) => {
-            match link.post_for(place.on_behalf().as_deref(), headers, body).await {
-                Ok(answer) => {
-                    accepted.store(true, Ordering::Relaxed);
-                    let headers = answer.headers.clone();
-                    (Wire::http(answer), headers)
-                }
-                Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
+        (None, Some(link)) => match link.post_for(at.place.on_behalf().as_deref(), headers, body).await {
+            Ok(answer) => {
+                accepted.store(true, Ordering::Relaxed);
+                let headers = answer.headers.clone();
+                (Wire::http(answer), headers)
             }
-        }
-        (None, Transport::Stdio(_)) => {
+            Err((failure, _)) => return (Err(failure), None, HeaderMap::new()),
+        },
+        (None, None) => {
             return (Err(Failure::Unavailable("no process".into())), None, HeaderMap::new());
         }
     };
@@ -260,13 +295,13 @@ fn judge_error(error: &RpcError) -> Verdict {
 /// `initialize` and `notifications/initialized` (G-40).
 async fn shake_hands(
     server: &Arc<Server>,
-    place: &Place,
+    at: At<'_>,
     connection: Option<Connection>,
 ) -> Result<Peer, Refusal> {
     let id = server.next_id();
-    let body = legacy::initialize(id, place.key.asks, &server.client_info);
+    let body = legacy::initialize(id, at.place.key.asks, &server.client_info);
     let accepted = AtomicBool::new(false);
-    let asked = ask((place, connection.as_ref()), id, (HeaderMap::new(), body), &accepted);
+    let asked = ask((at, connection.as_ref()), id, (HeaderMap::new(), body), &accepted);
     let limit = server.config.probe_timeout;
     let failed = |failure| Refusal { error: server.error(failure, true), older: false };
     let (answer, status, headers) =
@@ -287,13 +322,14 @@ async fn shake_hands(
         .ok_or_else(|| failed(Failure::Version))?;
     let session = legacy::Session { id: headers.get(header::SESSION_ID).cloned(), version };
     let offer = Offer::read(text).unwrap_or_default();
-    confirm(server, (place, connection.as_ref()), &session).await.map_err(failed)?;
+    confirm(server, (at, connection.as_ref()), &session).await.map_err(failed)?;
     Ok(Peer {
         era: Era::Legacy,
         version: session.version.clone(),
         session: Some(session),
         offer,
         connection,
+        replica: Arc::clone(at.replica),
         running: Arc::default(),
     })
 }
@@ -306,20 +342,20 @@ fn is_modern_error(message: &Received) -> bool {
 
 async fn confirm(
     server: &Arc<Server>,
-    (place, connection): (&Place, Option<&Connection>),
+    (at, connection): (At<'_>, Option<&Connection>),
     session: &legacy::Session,
 ) -> Result<(), Failure> {
     let (headers, message) = (legacy::headers(session), legacy::initialized());
     let sent = async {
-        match (connection, &place.transport) {
+        match (connection, &at.replica.link) {
             (Some(connection), _) => connection.send(headers, &message).await,
             // Any 2xx is acceptance; a refusal shows at the first request.
-            (None, Transport::Http(link)) => {
-                let caller = place.on_behalf();
+            (None, Some(link)) => {
+                let caller = at.place.on_behalf();
                 let posted = link.post_for(caller.as_deref(), headers, message).await;
                 posted.map(drop).map_err(|(failure, _)| failure)
             }
-            (None, Transport::Stdio(_)) => Ok(()),
+            (None, None) => Ok(()),
         }
     };
     let limit = server.config.probe_timeout;

@@ -41,6 +41,7 @@ impl Servers {
     ) {
         for server in gone {
             self.retiring.enter(&server);
+            server.ward.retire();
             let (list, retiring, metrics) =
                 (Arc::clone(&self.list), self.retiring.clone(), Arc::clone(&self.shared.metrics));
             let left = left.clone();

@@ -7,20 +7,20 @@ use std::time::Duration;
 use http::HeaderMap;
 use prometheus::{IntCounter, IntGauge};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
 
 use super::answering::deliver;
 use super::error::{Failure, OutboundError};
-use super::exchange::{CancelGuard, Exchange, Slot, Waiting};
+use super::exchange::Exchange;
+use super::guard::Waiting;
 use super::link::Connection;
 use super::offer::Offer;
-use super::place::{Place, Transport};
+use super::place::Place;
 use super::places::{Origin, Places};
+use super::replica::{Replica, Ward};
 use super::request::Request;
-use super::resume::Resume;
+use super::retries::Allowance;
 use super::running::Running;
 use super::standing::LastFailure;
-use super::wire::Wire;
 use super::{legacy, modern};
 use crate::config;
 use crate::config::files::print_of;
@@ -42,6 +42,8 @@ pub struct Peer {
     pub offer: Offer,
     /// The process or the stream this was agreed with.
     pub connection: Option<Connection>,
+    /// Where this was agreed; a session stays there.
+    pub replica: Arc<Replica>,
     /// Legacy: the calls that run in it.
     pub running: Arc<Running>,
 }
@@ -74,7 +76,8 @@ pub struct Server {
     ids: Arc<AtomicU64>,
     permits: Arc<Semaphore>,
     pub(super) waiting: AtomicUsize,
-    pub(super) up: IntGauge,
+    pub(super) allowance: Allowance,
+    pub(super) ward: Ward,
     pub(super) inflight: IntGauge,
     pub(super) restarts: IntCounter,
     no_discover: AtomicBool,
@@ -100,16 +103,19 @@ impl Server {
     /// A server that is contacted at its first use.
     pub fn new(config: config::Server, origin: Origin, shared: &Shared) -> Self {
         let (metrics, tasks) = (&shared.metrics, &shared.tasks);
+        let (state, up) = (metrics.breaker_state(&config.name), metrics.server_up(&config.name));
+        let ward = Ward::new(config.breaker, state, up);
         Self {
             name: config.name.as_str().into(),
-            places: Places::new(&config, origin, tasks),
+            places: Places::new(&config, (origin, ward.clone()), tasks),
+            ward,
+            allowance: Allowance::default(),
             client_info: Arc::clone(&shared.client_info),
             tasks: tasks.clone(),
             metrics: Arc::clone(metrics),
             ids: Arc::clone(&shared.ids),
             permits: Arc::new(Semaphore::new(permits(&config))),
             waiting: AtomicUsize::new(0),
-            up: metrics.server_up(&config.name),
             inflight: metrics.inflight(&config.name),
             restarts: metrics.child_restarts(&config.name),
             no_discover: AtomicBool::new(false),
@@ -159,11 +165,6 @@ impl Server {
         tracing::debug!(server = %self.name, kind, "dropped a message");
     }
 
-    /// One contact succeeded or failed.
-    pub(super) fn contact(&self, reached: bool) {
-        self.up.set(i64::from(reached));
-    }
-
     /// Sends a call that needs a permit; waits for one in a bounded queue. `silence` overrides `timeout`.
     pub async fn call(
         self: &Arc<Self>,
@@ -202,78 +203,14 @@ impl Server {
         }
     }
 
-    async fn dispatch(
-        self: &Arc<Self>,
-        request: &Request,
-        silence: Duration,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Result<Exchange, OutboundError> {
-        let is_call = permit.is_some();
-        let mut slot = Slot::new(permit, self.inflight.clone());
-        let hard = Instant::now() + self.config.max_timeout;
-        let context = request.context.as_deref();
-        let (mut place, mut peer, mut load) = self.agreed(context, is_call).await?;
-        for attempt in 0.. {
-            if request.hop.log_level.is_some() {
-                Box::pin(legacy::raise(self, (&place, &peer), request)).await;
-            }
-            let id = self.next_id();
-            let guard = CancelGuard::new(Arc::clone(self), Arc::clone(&place), Arc::clone(&peer), id);
-            let guard = guard.running(request);
-            let until = (Instant::now() + silence).min(hard);
-            let sent = match timeout_at(until, self.transmit((&place, &peer), request, id)).await {
-                Ok(sent) => sent,
-                Err(_) => return Err(self.timed_out(silence, until == hard)),
-            };
-            let mut wire = match sent {
-                Ok(wire) => wire,
-                // It ended before this request was put on it: as if it had never been agreed.
-                Err((_, false)) if attempt == 0 && peer.is_gone() => {
-                    guard.disarm();
-                    (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
-                    continue;
-                }
-                Err((failure, sent)) => {
-                    guard.disarm();
-                    // Without a token nobody knocked.
-                    if !matches!(failure, Failure::NoToken(_)) {
-                        self.contact(false);
-                    }
-                    self.last_failure.note(&failure);
-                    return Err(self.error(failure, sent));
-                }
-            };
-            if attempt == 0
-                && peer.session.is_some()
-                && let Some(lost) = Box::pin(legacy::lost(&peer, &mut wire)).await
-            {
-                guard.disarm();
-                place.forget(&peer);
-                if lost == legacy::Lost::Dialect {
-                    self.forget_era();
-                }
-                (place, peer, load) = Box::pin(self.agreed(context, is_call)).await?;
-                continue;
-            }
-            slot.occupy(load);
-            return Ok(Exchange::new(wire, guard, slot, silence, hard));
-        }
-        unreachable!("the loop returns at its second turn")
-    }
-
     /// The gauge of its running requests.
     pub(super) fn inflight(&self) -> IntGauge {
         self.inflight.clone()
     }
 
-    /// Puts the request on the link in the peer's dialect.
-    pub(super) async fn transmit(
-        self: &Arc<Self>,
-        (place, peer): (&Arc<Place>, &Arc<Peer>),
-        request: &Request,
-        id: u64,
-    ) -> Result<Wire, (Failure, bool)> {
-        let (mut headers, body): (HeaderMap, Parts) = match &peer.session {
+    /// The headers and bytes of a request in the peer's dialect.
+    pub(super) fn in_dialect(&self, peer: &Peer, request: &Request, id: u64) -> (HeaderMap, Parts) {
+        let (mut headers, body) = match &peer.session {
             Some(session) => (legacy::headers(session), legacy::body(request, id)),
             None => (
                 modern::headers(request, &peer.version),
@@ -284,19 +221,7 @@ impl Server {
         for (name, value) in &request.forwarded {
             headers.append(name.clone(), value.clone());
         }
-        match (&peer.connection, &place.transport) {
-            (Some(connection), _) => connection.request(id, headers, &body).await.map(Wire::put),
-            (None, Transport::Http(link)) => {
-                let answer = link.post_for(request.on_behalf(), headers, body).await?;
-                let Some(session) = &peer.session else { return Ok(Wire::http(answer)) };
-                Ok(Wire::resumable(answer, || {
-                    let mut headers = legacy::headers(session);
-                    headers.extend(request.forwarded.iter().cloned());
-                    Resume::new(link, headers, place.on_behalf(), Duration::ZERO)
-                }))
-            }
-            (None, Transport::Stdio(_)) => Err((Failure::Exited, false)),
-        }
+        (headers, body)
     }
 
     /// Sends a message that expects no answer, or whose answer does not matter, in the background.

@@ -45,18 +45,18 @@ impl LastFailure {
 impl Server {
     /// How it stands now. Nobody is contacted.
     pub fn standing(&self) -> Standing {
-        let up = self.up.get() > 0;
+        let up = self.ward.is_up();
         let failure = self.last_failure.0.load();
         Standing {
             era: self.era().map(|era| era.as_str()),
             version: self.known_peer().map(|peer| peer.version.clone()),
             up,
-            inflight: self.inflight.get(),
+            inflight: self.metrics.inflight(&self.name).get(),
             waiting: self.waiting.load(Ordering::Relaxed),
-            breaker: None,
+            breaker: self.ward.breaker(),
             failure: failure.as_deref().map(|(failure, at)| (failure.to_string(), *at)),
             retry_in: (!up && failure.is_some()).then(|| self.retry_in()),
-            restarts: self.restarts.get(),
+            restarts: self.metrics.child_restarts(&self.name).get(),
         }
     }
 }

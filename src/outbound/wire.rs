@@ -10,7 +10,7 @@ use super::error::Failure;
 use super::link::http::Answer;
 use super::link::{Inbox, Put, connection};
 use super::resume::Resume;
-use crate::protocol::message::{Received, ReceivedKind};
+use crate::protocol::message::{Received, ReceivedKind, broken_answer};
 use crate::protocol::object::{Span, array};
 
 /// Where the answers to one request arrive.
@@ -28,6 +28,8 @@ pub struct HttpWire {
     answer: Answer,
     /// Messages that came together: a 2025-03-26 server may put several into one array.
     queue: VecDeque<Bytes>,
+    /// Frames that were no messages.
+    junk: u64,
     /// Legacy streams: how to go on when it ends early.
     resume: Option<Box<Resume>>,
 }
@@ -35,13 +37,13 @@ pub struct HttpWire {
 impl Wire {
     /// An HTTP answer's messages.
     pub fn http(answer: Answer) -> Self {
-        Self::Http(Box::new(HttpWire { answer, queue: VecDeque::new(), resume: None }))
+        Self::Http(Box::new(HttpWire { answer, queue: VecDeque::new(), junk: 0, resume: None }))
     }
 
     /// The same; a stream that ends early is taken up (G-44).
     pub fn resumable(answer: Answer, resume: impl FnOnce() -> Resume) -> Self {
         let resume = answer.is_stream().then(|| Box::new(resume()));
-        Self::Http(Box::new(HttpWire { answer, queue: VecDeque::new(), resume }))
+        Self::Http(Box::new(HttpWire { answer, queue: VecDeque::new(), junk: 0, resume }))
     }
 
     /// What came of a request on a connection of many.
@@ -57,6 +59,14 @@ impl Wire {
         match self {
             Self::Http(http) => Some(http.answer.status.as_u16()),
             Self::Inbox(_) => None,
+        }
+    }
+
+    /// What came since the last look that was no message, where nobody else counts that.
+    pub fn take_junk(&mut self) -> u64 {
+        match self {
+            Self::Http(http) => std::mem::take(&mut http.junk),
+            Self::Inbox(_) => 0,
         }
     }
 
@@ -100,16 +110,25 @@ impl HttpWire {
             return Err(Failure::Credentials(status));
         }
         let success = self.answer.status.is_success();
+        let not_one = Failure::Malformed("it is not a JSON-RPC message");
+        let mut junk = false;
         loop {
-            let frame = self.frame().await?;
+            let frame = match self.frame().await {
+                Err(Failure::Unavailable(_)) if junk => return Err(not_one),
+                frame => frame?,
+            };
             match Received::parse(frame.clone()) {
                 Ok(message) if success || is_error(&message) => return Ok(message),
-                Ok(_) => return Err(Failure::Status(status)),
-                Err(_) => match split(&frame).filter(|parts| !parts.is_empty()) {
-                    Some(parts) if success => self.queue.extend(parts),
-                    _ if !success => return Err(Failure::Status(status)),
-                    _ => return Err(Failure::Malformed("it is not a JSON-RPC message")),
+                Err(_) if success => match split(&frame).filter(|parts| !parts.is_empty()) {
+                    Some(parts) => self.queue.extend(parts),
+                    // On every link: what was to be the answer ends the wait, other junk does not (F-041).
+                    None if !broken_answer(&frame).is_empty() => return Err(not_one),
+                    None => {
+                        self.junk += 1;
+                        junk = true;
+                    }
                 },
+                _ => return Err(Failure::Status(status)),
             }
         }
     }

@@ -178,6 +178,17 @@ impl Received {
     }
 }
 
+/// The ids that an object names which is no message and no request: what it was to answer. Each as its JSON text.
+pub fn broken_answer(body: &Bytes) -> Vec<Bytes> {
+    let Ok(text) = std::str::from_utf8(body) else { return Vec::new() };
+    let Ok(object) = Object::parse(text, Span::new(0, text.len())) else { return Vec::new() };
+    if object.members.iter().any(|member| member.name(text) == "method") {
+        return Vec::new();
+    }
+    let ids = object.members.iter().filter(|member| member.name(text) == "id");
+    ids.map(|id| body.slice(id.value.range())).collect()
+}
+
 fn is_id(raw: &Bytes) -> bool {
     std::str::from_utf8(raw).is_ok_and(|text| Id::parse(text, raw).is_some())
 }

@@ -39,6 +39,21 @@ pub enum Target {
     Path(PathBuf),
 }
 
+/// A place that can be written to.
+#[derive(Debug)]
+pub struct Opened(Sink);
+
+impl Opened {
+    /// Opens it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn new(target: Target) -> std::io::Result<Self> {
+        Sink::open(target).map(Self)
+    }
+}
+
 /// What became of one call.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -140,7 +155,7 @@ enum Message {
     Entry(Box<Entry>, Option<oneshot::Sender<bool>>),
     Contract(Box<ContractEntry>),
     /// Another place to write to from now on.
-    Move(Target, oneshot::Sender<std::io::Result<()>>),
+    Move(Opened, oneshot::Sender<()>),
     Stop(oneshot::Sender<()>),
 }
 
@@ -155,16 +170,11 @@ pub struct Writer {
 
 impl Audit {
     /// A log and its writer; `dropped` counts lines that are lost.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be opened.
-    pub fn open(target: Target, dropped: &IntCounter) -> std::io::Result<(Self, Writer)> {
+    pub fn new(opened: Opened, dropped: &IntCounter) -> (Self, Writer) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let state = Arc::<State>::default();
-        let sink = Sink::open(target)?;
-        let writer = Writer { receiver, sink, dropped: dropped.clone(), state: Arc::clone(&state) };
-        Ok((Self { sender, dropped: dropped.clone(), state }, writer))
+        let writer = Writer { receiver, sink: opened.0, dropped: dropped.clone(), state: Arc::clone(&state) };
+        (Self { sender, dropped: dropped.clone(), state }, writer)
     }
 
     /// Hands an entry over; never waits.
@@ -207,16 +217,12 @@ impl Audit {
         }
     }
 
-    /// Writes to another place from now on; what was handed over before is in the old one.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be opened, or nobody writes any more: then nothing changes.
-    pub async fn move_to(&self, target: Target) -> std::io::Result<()> {
+    /// Writes to another place from now on; what was handed over before is in the old one when this returns.
+    pub async fn move_to(&self, opened: Opened) {
         let (sender, done) = oneshot::channel();
-        let gone = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
-        self.sender.send(Message::Move(target, sender)).await.map_err(|_| gone())?;
-        done.await.map_err(|_| gone())?
+        if self.sender.send(Message::Move(opened, sender)).await.is_ok() {
+            let _ = done.await;
+        }
     }
 
     /// Ends the writer; returns when everything handed over before has been written, or nobody writes any more.
@@ -257,8 +263,10 @@ impl Writer {
                 let _ = waiting.send(written);
             }
             match batch.then {
-                Some(Message::Move(target, done)) => {
-                    let _ = done.send(self.sink.move_to(target));
+                Some(Message::Move(opened, done)) => {
+                    self.sink.finish();
+                    self.sink = opened.0;
+                    let _ = done.send(());
                 }
                 Some(Message::Stop(done)) => {
                     self.receiver.close();

@@ -180,10 +180,9 @@ impl Metrics {
         self.server_noise.with_label_values(&[server, kind]).inc();
     }
 
-    /// The same, counted elsewhere: `total` so far.
-    pub fn violations(&self, server: &str, kind: &str, total: u64) {
-        let counter = self.server_noise.with_label_values(&[server, kind]);
-        counter.inc_by(total.saturating_sub(counter.get()));
+    /// So many more of them, counted elsewhere.
+    pub fn violations(&self, server: &str, kind: &str, more: u64) {
+        self.server_noise.with_label_values(&[server, kind]).inc_by(more);
     }
 
     /// Readings of the configuration.

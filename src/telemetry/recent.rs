@@ -12,6 +12,8 @@ use super::plain;
 const MOST: usize = 50;
 /// Characters kept of a text that others chose.
 const LONGEST: usize = 120;
+/// Characters kept of what came of a configuration.
+const LONGEST_TOLD: usize = 300;
 /// Names or rules told of one entry.
 const MOST_NAMES: usize = 4;
 
@@ -185,7 +187,7 @@ impl Recent {
 
     /// A configuration was read; `told` in a few words, without any value of it.
     pub fn reload(&self, taken: bool, told: &str) {
-        self.reloads.note(Reload { taken, told: plain(told, LONGEST) });
+        self.reloads.note(Reload { taken, told: plain(told, LONGEST_TOLD) });
     }
 
     /// The newest first.

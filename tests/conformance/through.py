@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import modern
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-VERSION = "2026-07-28"
 
 CONFIG = """
 [gateway]
@@ -71,18 +71,7 @@ def through(path):
 
 def ask(url, method, params):
     """One modern request; its answer, whatever it is."""
-    meta = {"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}}
-    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION, "Mcp-Method": method}
-    if name := params.get("name"):
-        headers["Mcp-Name"] = name
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    try:
-        text = urllib.request.urlopen(request, timeout=90).read().decode()
-    except urllib.error.HTTPError as error:
-        text = error.read().decode()
-    lines = [line.removeprefix("data:") for line in text.splitlines() if line.startswith("data:")]
-    answer = json.loads(lines[-1] if lines else text or "{}")
+    answer = modern.last(modern.answered(modern.request(url, method, params, params.get("name"))))
     print(method, json.dumps(answer)[:500])
     return answer
 

@@ -16,13 +16,13 @@ import kubernetes_validate
 import yaml
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import modern
 from processes import CACHE, PATIENCE, ROOT, Processes, report
 
 DEPLOY = ROOT / "deploy"
 FOLDER = CACHE / "deploy"
 KUBERNETES = "1.37"
 KEY = "a-key-of-this-test-and-nothing-else"
-VERSION = "2026-07-28"
 CONFIG = f"""
 [gateway]
 listen = "127.0.0.1:0"
@@ -101,7 +101,7 @@ def manifests():
 def compose():
     """The files that are mounted from here exist, the operator's own aside."""
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    mounted = [volume.split(":")[0] for service in services.values() for volume in service["volumes"]]
+    mounted = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", [])]
     missing = [path for path in mounted if path.startswith("./") and path != "./gatehouse.toml" and not (DEPLOY / path).exists()]
     return [f"compose.yaml mounts {path}, which is missing" for path in missing], len(mounted)
 
@@ -198,18 +198,11 @@ def call(public, tool, arguments, key=KEY, header=None):
 
 
 def request(public, method, params, name, key=KEY):
-    meta = {"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}).encode()
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": f"Bearer {key}"}
-    headers |= {"MCP-Protocol-Version": VERSION, "Mcp-Method": method} | ({"Mcp-Name": name} if name else {})
-    return urllib.request.Request(f"{public}/mcp", body, headers)
+    return modern.request(f"{public}/mcp", method, params, name, key)
 
 
 def post(public, method, params, name, key=KEY):
-    try:
-        return urllib.request.urlopen(request(public, method, params, name, key), timeout=PATIENCE).read()
-    except urllib.error.HTTPError as error:
-        return error.read()
+    return modern.answered(request(public, method, params, name, key))
 
 
 def open_stream(public, params):

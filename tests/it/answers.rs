@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::client::Reply;
+use crate::support::child::Child;
+use crate::support::client::{Reply, ok};
 use crate::support::exchange::{Answer, Exchange, Seen};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::json;
@@ -207,7 +208,7 @@ async fn answers_that_break_off() {
         },
     ];
     let server = Server::modern("s", Offer::tools(&["t"])).await;
-    let gateway = Setup::new().http("s", &server.url(), "").start().await;
+    let gateway = Setup::new().http("s", &server.url(), "breaker = { failures = 0 }").start().await;
     let mut held = server.hold("tools/call");
     for (at, breaks) in BREAKS.iter().enumerate() {
         let go = async { breaks(held.next().await) };
@@ -340,4 +341,68 @@ async fn results_beyond_max_result_are_too_large() {
     assert_eq!(count.load(Ordering::SeqCst), 5, "none was made twice");
     assert_eq!(gateway.metric("gatehouse_server_up", &[("server", "s")]).await, 1.0);
     gateway.metric_becomes("gatehouse_buffered_bytes", &[], 0.0).await;
+}
+
+/// Covers: F-041, M-05, design §2: on every link a broken answer ends its call at once, junk beside it is passed over,
+/// and an error without an id is the answer of the only call.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_041_broken_answers_and_junk_mean_the_same_on_every_link() {
+    let modern = Server::modern("m", Offer::tools(&["t"])).await;
+    let legacy = Server::legacy("l", Offer::tools(&["t"])).await;
+    let child = Child::python(
+        r#"
+def called(m, line):
+    for text in m["params"]["arguments"]["say"]:
+        send(text.replace("ID", json.dumps(m["id"])))
+serve({"server/discover": DISCOVER, "tools/list": tools("t"), "tools/call": called})"#,
+    );
+    let gateway = Setup::new()
+        .http("m", &modern.url(), "breaker = { failures = 0 }")
+        .http("l", &legacy.url(), "breaker = { failures = 0 }")
+        .stdio("c", &child.argv(), "breaker = { failures = 0 }")
+        .start()
+        .await;
+    let script = |seen: &Seen| {
+        let said = json::value(seen.text())["params"]["arguments"]["say"].clone();
+        let id = seen.id().unwrap();
+        let said: Vec<String> =
+            said.as_array().unwrap().iter().map(|text| text.as_str().unwrap().replace("ID", &id)).collect();
+        Answer::events(&said)
+    };
+    modern.on("tools/call", script);
+    legacy.on("tools/call", script);
+    let good = r#"{"jsonrpc":"2.0","id":ID,"result":{"content":[],"resultType":"complete"}}"#;
+    let junk = ["<html>", "[1]", "{}", r#"{"jsonrpc":"2.0","method":"a","method":"b"}"#];
+    for server in ["m", "l", "c"] {
+        let say = async |lines: &[&str]| {
+            let arguments = serde_json::json!({"say": lines}).to_string();
+            gateway.send(call(&format!("{server}_t"), &arguments)).await
+        };
+        for junk in junk {
+            let reply = say(&[junk, good]).await;
+            assert!(ok(&reply), "{server} {junk}: {reply:?}");
+        }
+        let broken = [
+            r#"{"jsonrpc":"2.0","id":ID,"result":{},"result":{}}"#,
+            r#"{"id":ID,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":ID,"result":{},"error":{"code":1,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","id":ID}"#,
+        ];
+        for broken in broken {
+            let reply = say(&[broken]).await;
+            let said = reply.result()["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+            assert!(said.contains("not valid MCP"), "{server} {broken}: {reply:?}");
+        }
+        for id in ["\"id\":null,", ""] {
+            let reply = say(&[&format!(
+                "{{\"jsonrpc\":\"2.0\",{id}\"error\":{{\"code\":-32700,\"message\":\"?\"}}}}"
+            )])
+            .await;
+            assert_eq!(reply.verdict(), (200, Some(-32603)), "{server}: {reply:?}");
+        }
+    }
+    let labels = [("outcome", "internal")];
+    assert_eq!(gateway.metric("gatehouse_tool_calls_total", &labels).await, 12.0);
+    let labels = [("outcome", "rpc_error")];
+    assert_eq!(gateway.metric("gatehouse_tool_calls_total", &labels).await, 6.0);
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::support::cast::{ask, caller};
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, Setup};
+use crate::support::inside::Inside;
 use crate::support::request::{call, mcp};
 use crate::support::server::{Offer, Server};
 
@@ -138,4 +139,31 @@ async fn a_log_that_cannot_be_opened_is_no_start() {
     let (code, said) = setup.refused().await;
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("audit.file"), "{said}");
+}
+
+/// A configuration that is taken up may put the log elsewhere, or do without; what cannot be opened changes nothing.
+#[tokio::test]
+async fn a_log_can_be_put_elsewhere_while_calls_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::modern("s", Offer::tools(&["open"])).await;
+    let setup = |file: &str| {
+        let file = match file {
+            "off" => file.to_owned(),
+            _ => folder.path().join(file).display().to_string(),
+        };
+        Setup::new().toml(&format!("[audit]\nfile = \"{file}\"")).http("s", &server.url(), "")
+    };
+    let gateway = Inside::start(setup("a")).await;
+    for (next, fails) in [("a", false), ("b", false), ("none/c", true), ("off", false), ("d", false)] {
+        gateway.send(call("s_open", "{}")).await;
+        let failed = gateway.reload(&setup(next)).await;
+        assert_eq!(failed.is_some(), fails, "{next}: {failed:?}");
+        assert!(failed.is_none_or(|why| why.contains("audit.file")));
+    }
+    gateway.send(call("s_open", "{}")).await;
+    gateway.stop().await;
+    let count = |file: &str| lines(&folder.path().join(file)).len();
+    // Two before it moved to b; one there, and one more after c could not be had; none while it was off; the last in d.
+    assert_eq!((count("a"), count("b"), count("d")), (2, 2, 1));
+    assert_eq!(server.requests("tools/call").len(), 6);
 }

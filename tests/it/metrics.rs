@@ -1,5 +1,5 @@
 //! The metrics as a whole (design §8): each of the table is there with its type and its labels, no other is, they say
-//! what happened, and nothing that a client makes up becomes a label.
+//! what happened, and nothing that a client makes up becomes a label. F-082, issue 6.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -159,7 +159,9 @@ async fn every_metric_is_what_the_table_says_and_nothing_made_up_is_a_label() {
         &hello,
         vec![("Authorization".to_owned(), format!("Bearer {}", crate::support::cast::key("bob")))],
     );
-    assert_eq!(gateway.send(session.call("5", "m_t", "{}")).await.status(), 200);
+    // F-082: what counts is the body, also where no header has to agree with it.
+    let misled = session.call("5", "m_t", "{}").with("Mcp-Name", "l_t").with("Mcp-Method", "tools/list");
+    assert_eq!(gateway.send(misled).await.status(), 200);
     // What clients make up.
     for n in 0..30 {
         send(call(&format!("invented-{n}"), "{}").request()).await;

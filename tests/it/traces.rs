@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 
+use crate::support::child::Child;
 use crate::support::collector::{Collector, Got};
 use crate::support::eventually;
 use crate::support::exchange::{Answer, Seen};
@@ -179,6 +180,28 @@ async fn every_use_has_its_span_and_nothing_made_up_names_one() {
     assert_eq!((unknown.name.as_str(), unknown.get("error.type")), ("tools/call", "-32602"));
     assert_eq!(unknown.get("gatehouse.outcome"), "bad_request");
     assert!(!format!("{unknown:?}").contains("invented"));
+    gateway.stop().await;
+}
+
+/// Covers: M-28: a server behind pipes has no headers, and is told all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn m_28_a_child_is_a_part_of_the_tree() {
+    let collector = Collector::start().await;
+    let child = Child::python(
+        r#"
+def called(m, line):
+    result(m, json.dumps({"content": [], "structuredContent": m["params"]["_meta"]}))
+serve({"server/discover": DISCOVER, "tools/list": lambda m, line: result(m, tools("t")), "tools/call": called})"#,
+    );
+    let gateway = Setup::new().toml(&collector.toml()).stdio("s", &child.argv(), "").start().await;
+    let reply = gateway.send(call("s_t", "{}").meta("traceparent", format!("\"{}\"", parent(TRACE)))).await;
+    let spans = collector.trace(TRACE, 2).await;
+    let (own, leg) = (one(&spans, "server"), one(&spans, "client"));
+    assert_eq!((own.parent.as_str(), &leg.parent), (SPAN, &own.id));
+    assert_eq!(leg.get("network.transport"), "pipe");
+    assert!(!leg.attributes.contains_key("server.address"));
+    let told = reply.result()["structuredContent"]["traceparent"].clone();
+    assert_eq!(told, format!("00-{TRACE}-{}-01", leg.id));
     gateway.stop().await;
 }
 

@@ -10,7 +10,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::super::{Desk, text};
 
@@ -29,6 +29,11 @@ pub(super) async fn check(State(desk): State<Arc<Desk>>, request: Request<Body>,
                 return who_are_you();
             }
         },
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n".to_owned());
+        refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refused;
     }
     // Browsers send a password they know with any page's requests, and reach loopback from anywhere.
     if is_of_another_site(request.headers()) {

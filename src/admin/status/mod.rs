@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::any;
 use http::{HeaderValue, StatusCode, header};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -64,11 +64,12 @@ impl Board {
 
 /// `/status`, `/status/data`, `/status/stream`, `/usage`; to those for whom they do not exist, nothing.
 pub(super) fn router(desk: &Arc<Desk>) -> Router {
+    // Of any method: which are served is said to those only for whom there is a page.
     Router::new()
-        .route("/status", get(page))
-        .route("/status/data", get(data))
-        .route("/status/stream", get(live::stream))
-        .route("/usage", get(usage::show))
+        .route("/status", any(page))
+        .route("/status/data", any(data))
+        .route("/status/stream", any(live::stream))
+        .route("/usage", any(usage::show))
         .with_state(Arc::clone(desk))
         .layer(from_fn_with_state(Arc::clone(desk), access::check))
 }

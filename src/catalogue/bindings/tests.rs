@@ -105,7 +105,7 @@ fn h48_reached_through_properties_alone() {
     let mark = json!({"type": "string", "x-mcp-header": "A"});
     let inside = json!({"properties": {"a": mark}});
     let deep = json!({"properties": {"o": {"type": "object", "properties": {"a": mark}}}});
-    assert_eq!(&*read(&deep).unwrap().iter().next().unwrap().path, ["o".into(), "a".into()]);
+    assert_eq!(&*read(&deep).unwrap().iter().next().unwrap().path, [Box::<str>::from("o"), "a".into()]);
 
     for schema in [mark.clone(), json!({"type": "object", "x-mcp-header": "A"})] {
         assert_eq!(read(&schema), Err(Reason::Unreachable), "on the root");
@@ -161,7 +161,7 @@ fn h51_only_at_the_position_of_a_keyword() {
         assert_eq!(strip(&schema.to_string()), (schema.to_string(), 0, 0));
     }
     let named = json!({"properties": {"x-mcp-header": {"type": "string", "x-mcp-header": "A"}}});
-    assert_eq!(&*read(&named).unwrap().iter().next().unwrap().path, ["x-mcp-header".into()]);
+    assert_eq!(&*read(&named).unwrap().iter().next().unwrap().path, [Box::<str>::from("x-mcp-header")]);
     let escaped = r#"{"properties":{"a":{"type":"string","x-mcp-heade\u0072":"A"}}}"#;
     assert_eq!(Bindings::read(escaped).unwrap().iter().count(), 1);
 }

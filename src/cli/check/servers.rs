@@ -67,7 +67,10 @@ pub(super) fn asked(server: &Server, contact: &Contact) -> ServerPart {
 /// Where a server is, without path, query and arguments: they can hold a key.
 fn target(target: &Target) -> String {
     match target {
-        Target::Http { url, .. } => url.origin().ascii_serialization(),
+        Target::Http { url, others, .. } => {
+            let all = [url].into_iter().chain(others).map(|url| url.origin().ascii_serialization());
+            all.collect::<Vec<_>>().join(", ")
+        }
         Target::Stdio(command) => command.argv.first().cloned().unwrap_or_default(),
     }
 }

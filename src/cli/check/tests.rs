@@ -14,6 +14,7 @@ use crate::catalogue::{Published, PublishedItem};
 use crate::config::{Config, Problem};
 use crate::outbound::Peer;
 use crate::outbound::offer::Offer;
+use crate::outbound::replica::{Replica, Ward};
 use crate::protocol::version::{Era, MODERN};
 
 mod endpoints;
@@ -57,12 +58,15 @@ fn up(lists: [Listed; 4]) -> Contact {
         server_info: json!({"name": "a server", "version": "1.2", "title": 7}),
         ..Offer::default()
     };
+    let breaker = crate::config::Breaker { failures: 0, open: Duration::ZERO };
+    let gauge = |name| prometheus::IntGauge::new(name, "of nothing").unwrap();
     let peer = Peer {
         era: Era::Modern,
         version: MODERN.to_owned(),
         session: None,
         offer,
         connection: None,
+        replica: Arc::new(Replica::new(None, &Ward::new(breaker, gauge("state"), gauge("up")))),
         running: Arc::default(),
     };
     Contact { peer: Ok(Arc::new(peer)), lists, took: Duration::from_millis(12) }

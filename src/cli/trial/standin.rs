@@ -78,7 +78,7 @@ impl StandIns {
         });
         for server in &mut config.servers {
             let Ok(url) = Url::parse(&format!("http://{address}/{}", server.name)) else { continue };
-            server.target = Target::Http { url, proxy: None, ca_file: None };
+            server.target = Target::Http { url, others: Vec::new(), proxy: None, ca_file: None };
             server.protocol = Protocol::Modern;
             server.session_scope = SessionScope::Auto;
             server.credentials = Credentials::None;

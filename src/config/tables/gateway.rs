@@ -53,6 +53,7 @@ pub(in super::super) fn gateway(table: &Table<'_>) -> GatewayEntry {
         max_depth: table.or("max_depth", between(1, 10_000), 128_usize),
         max_input_elements: table.or("max_input_elements", number, 100_000_usize),
         max_buffered: table.or("max_buffered", size, 256 * MIB),
+        max_lag: table.or("max_lag", duration, Duration::from_secs(2)),
         max_connections: table.or("max_connections", number, 20_000_usize),
         header_timeout: table.or("header_timeout", time, Duration::from_secs(10)),
         body_timeout: table.or("body_timeout", time, Duration::from_secs(30)),

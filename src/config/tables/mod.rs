@@ -4,12 +4,15 @@ use super::problem::Place;
 use super::read::Text;
 use super::tree::{Node, Table};
 use super::values::{boolean, choice, each, http_url, line, path};
-use super::{Admin, Audit, Auth, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls};
+use super::{
+    Admin, Audit, Auth, Cluster, Contract, Endpoint, Gateway, Limit, LogFormat, Server, Telemetry, Tls,
+};
 
 mod admin;
 mod aids;
 mod audit;
 mod auth;
+mod cluster;
 mod contract;
 mod credentials;
 mod endpoint;
@@ -37,6 +40,8 @@ pub(super) struct Sections {
     pub(super) admin: Option<(Admin, Place)>,
     /// Where `[auth]` begins, if it names neither an issuer nor a key.
     pub(super) nobody: Option<Place>,
+    /// `[cluster]` and where it begins; without its typed part after a problem.
+    pub(super) cluster: Option<(Option<Cluster>, Place)>,
     /// `[audit]` and where it begins.
     pub(super) audit: Option<(Audit, Place)>,
     /// `[contract]` and where it begins.
@@ -120,6 +125,8 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         })
     });
     let admin = root.get("admin", |node| node.open(|table| (admin(table), table.at().clone())));
+    let cluster =
+        root.get("cluster", |node| node.open(|table| (cluster::cluster(table), table.at().clone())));
     let audit = root.get("audit", |node| node.open(|table| (audit(table), table.at().clone())));
     let contract = root.get("contract", |node| node.open(|table| (contract(table), table.at().clone())));
     let telemetry = root.get("telemetry", |node| node.open(|table| (telemetry(table), table.at().clone())));
@@ -133,6 +140,7 @@ pub(super) fn sections(root: &Table<'_>) -> Sections {
         auth,
         admin,
         nobody,
+        cluster,
         audit,
         contract,
         telemetry,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use url::Url;
+
 use super::super::problem::Place;
 use super::super::read::Text;
 use super::super::secret::Secret;
@@ -13,7 +15,7 @@ use super::super::values::{
     line_with_place, number, path, proxy_url, size, text, text_with_place, time,
 };
 use super::super::{
-    ClientFiles, Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server,
+    Breaker, ClientFiles, Command, Credentials, Filter, Globs, Guarding, Override, Protocol, Rlimit, Server,
     SessionScope, Target, Validating,
 };
 use super::ServerEntry;
@@ -124,6 +126,8 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
         max_result: table.or("max_result", size, 4 * MIB),
         truncate: table.or("truncate", boolean, false),
         processes: table.or("processes", processes, 1_usize),
+        breaker: table.inner("breaker", breaker),
+        health_interval: table.get("health_interval", time),
         max_concurrency: table.or("max_concurrency", number, 64_usize),
         queue: table.or("queue", count, 64_usize),
         ttl: table.get("ttl", duration),
@@ -154,6 +158,24 @@ fn rest(table: &Table<'_>, head: Head) -> Option<Server> {
     }
     credential_rules(table, &read);
     whole.then_some(read)
+}
+
+/// `breaker`
+fn breaker(table: &Table<'_>) -> Breaker {
+    let failures = table.or("failures", count, 5_usize);
+    let open = table.or("open", time, Duration::from_secs(10));
+    Breaker { failures: u32::try_from(failures).unwrap_or(u32::MAX), open }
+}
+
+/// `urls`: one at least, none twice.
+fn replicas(node: &Node<'_>) -> Option<Vec<Url>> {
+    let urls = each(node, "an array of strings", http_url)?;
+    let twice = urls.iter().enumerate().any(|(at, url)| urls[..at].contains(url));
+    match urls.is_empty() {
+        true => node.fail("is empty", "say where the server is"),
+        false if twice => node.fail("names one address twice", "each is a replica of its own"),
+        false => Some(urls),
+    }
 }
 
 /// `client_cert` and `client_key`: both or none.
@@ -199,6 +221,7 @@ fn server_name(node: &Node<'_>) -> Option<String> {
 
 fn target(table: &Table<'_>) -> Option<Target> {
     let url = table.get("url", http_url);
+    let urls = table.get("urls", replicas);
     let proxy = table.get("proxy", proxy_url);
     let ca_file = table.get("ca_file", path);
     let argv = table.get("command", argv);
@@ -210,7 +233,10 @@ fn target(table: &Table<'_>) -> Option<Target> {
         files: limits.get("files", big_number),
         processes: limits.get("processes", big_number),
     });
-    match (table.has("url"), table.has("command")) {
+    if table.has("url") && table.has("urls") {
+        table.report("urls", "`url` and `urls` are both given", "a server has one of them");
+    }
+    match (has_url(table), table.has("command")) {
         (true, true) => {
             table.report("command", "`url` and `command` are both given", "a server has one of them")
         }
@@ -218,11 +244,17 @@ fn target(table: &Table<'_>) -> Option<Target> {
         (true, false) => stray(table, STDIO_ONLY, "command"),
         (false, true) => stray(table, HTTP_ONLY, "url"),
     }
-    match (url, argv) {
-        (Some(url), _) => Some(Target::Http { url, proxy, ca_file }),
+    let mut urls = url.into_iter().chain(urls.into_iter().flatten());
+    match (urls.next(), argv) {
+        (Some(url), _) => Some(Target::Http { url, others: urls.collect(), proxy, ca_file }),
         (None, Some(argv)) => Some(Target::Stdio(Command { argv, env, cwd, user, rlimit })),
         (None, None) => None,
     }
+}
+
+/// Whether the server is at one address or several.
+fn has_url(table: &Table<'_>) -> bool {
+    table.has("url") || table.has("urls")
 }
 
 fn stray(table: &Table<'_>, keys: &[&str], owner: &str) {
@@ -233,7 +265,7 @@ fn stray(table: &Table<'_>, keys: &[&str], owner: &str) {
 
 fn stray_credentials(table: &Table<'_>, credentials: Option<&Credentials>) {
     let some = credentials.is_some_and(|credentials| *credentials != Credentials::None);
-    if some && table.has("command") && !table.has("url") {
+    if some && table.has("command") && !has_url(table) {
         let help = "give a child process its secrets with `env`";
         table.report("credentials", "is only for servers with `url`", help);
     }

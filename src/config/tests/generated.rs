@@ -12,9 +12,9 @@ const EXAMPLE: &str = include_str!("../../../config/gatehouse.example.toml");
 const PRODUCTION: &str = include_str!("../../../config/production.toml");
 
 const HEADS: &str = "[gateway] [[server]] [server] [server.tools] [server.tools.override.x] [server.credentials] \
-                     [[endpoint]] [telemetry] [auth] [[grant]] [[limit]] [audit] [admin] [tls] [ [[server ]";
+                     [[endpoint]] [telemetry] [auth] [[grant]] [[limit]] [audit] [admin] [cluster] [tls] [ [[server ]";
 const KEYS: &str = "name url command prefix path servers tools tools.allow env rlimit listen keys kind token headers \
-                    max_body timeout include \"\" 'odd\u{a0}key' resources.uris log user password to to.x servers scopes valid_until file per rate burst";
+                    max_body timeout include \"\" 'odd\u{a0}key' resources.uris log user password to to.x servers scopes valid_until file per rate burst redis advertise";
 const VALUES: &str = "1 -1 0 1.5 nan true [] {} [[]] [1,'a'] {a={b=[1]}} 1979-05-27 0xffffffffffffffffffff '*' \
                       ['*','a['] '${TOKEN}' '${' '${file:/dev/zero}' '' '/' '15s' 'http://a/' \"\\u0000\" \
                       'bearer' ['${BAD}'] '5/s' '1/d' 1000000 ['tool']";

@@ -6,6 +6,7 @@ use super::{Config, Problem, Problems};
 
 mod admin;
 mod auth;
+mod cluster;
 mod credentials;
 mod expansion;
 mod files;

@@ -29,14 +29,6 @@ fn f_011_a_misspelt_key_names_key_line_and_the_nearest_known_one() {
 }
 
 #[test]
-fn capabilities_that_are_not_built_are_unknown() {
-    refuses("[cluster]", 1, "cluster", "unknown key");
-    for (key, value) in [("urls", "[]"), ("breaker", "{}")] {
-        super::http_refuses(key, value, "unknown key");
-    }
-}
-
-#[test]
 fn all_problems_come_in_one_report_with_their_lines() {
     let text = r#"[gateway]
 listen = "localhost"

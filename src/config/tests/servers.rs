@@ -40,6 +40,49 @@ fn keys_of_the_other_kind_of_target() {
 }
 
 #[test]
+fn replicas_are_addresses_that_differ() {
+    let read =
+        config("[[server]]\nname = \"a\"\nurls = [\"http://a/mcp\", \"http://b/mcp\", \"http://c/mcp\"]");
+    let super::super::Target::Http { url, others, .. } = &read.servers[0].target else { panic!() };
+    let others: Vec<&str> = others.iter().map(url::Url::as_str).collect();
+    assert_eq!((url.as_str(), &others[..]), ("http://a/mcp", &["http://b/mcp", "http://c/mcp"][..]));
+    for (wrong, says) in [
+        ("[]", "is empty"),
+        ("[\"http://a/mcp\", \"http://b/\", \"http://a/mcp\"]", "one address twice"),
+        ("\"http://a/mcp\"", "must be an array of strings"),
+    ] {
+        refuses(&format!("[[server]]\nname = \"a\"\nurls = {wrong}"), 3, "server \"a\".urls", says);
+    }
+    http_refuses("urls", "[\"http://a/\"]", "`url` and `urls` are both given");
+    refuses(
+        "[[server]]\nname = \"a\"\ncommand = [\"x\"]\nurls = [\"http://a/\"]",
+        3,
+        "server \"a\".command",
+        "are both given",
+    );
+}
+
+#[test]
+fn breakers_and_health() {
+    let read = |more: &str| {
+        let server = config(&super::http("a", more)).servers.remove(0);
+        (server.breaker.failures, server.breaker.open.as_secs(), server.health_interval.map(|i| i.as_secs()))
+    };
+    assert_eq!(read(""), (5, 10, None));
+    assert_eq!(read("breaker = { failures = 0 }\nhealth_interval = \"30s\""), (0, 10, Some(30)));
+    assert_eq!(read("breaker = { open = \"1m\" }"), (5, 60, None));
+    http_refuses("health_interval", "\"0s\"", "must not be zero");
+    for (wrong, key, says) in [
+        ("{ open = \"0s\" }", ".open", "must not be zero"),
+        ("{ failures = -1 }", ".failures", ""),
+        ("{ after = 1 }", ".after", "unknown key"),
+    ] {
+        let text = format!("[[server]]\nname = \"a\"\nurl = \"https://a/mcp\"\nbreaker = {wrong}");
+        refuses(&text, 4, &format!("server \"a\".breaker{key}"), says);
+    }
+}
+
+#[test]
 fn urls() {
     for (wrong, says) in [
         ("a/mcp", "is not a URL"),

@@ -85,7 +85,7 @@ mod tests {
     const GRACE: Duration = Duration::from_secs(60);
 
     fn ticket(park: u64, round: u32) -> Ticket {
-        Ticket { owner: "o".to_owned(), park, round }
+        Ticket { owner: "o".to_owned(), at: None, park, round }
     }
 
     fn said(text: &str) -> Last {

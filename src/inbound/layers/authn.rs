@@ -22,6 +22,7 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     let Some(endpoint) = snapshot.endpoint(request.uri().path()) else {
         return next(request).await;
     };
+    let certified = snapshot.config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     let principal = match snapshot.auth.clone() {
         auth if let Some(shown) = certificate(&request, auth.is_some()) => {
             match door.certificates.principal(&shown) {
@@ -30,6 +31,8 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
                 None => return empty(StatusCode::UNAUTHORIZED),
             }
         }
+        // The connection began while tokens were asked for as well.
+        None if certified => return empty(StatusCode::UNAUTHORIZED),
         None => Principal::anonymous(),
         Some(auth) => {
             let resource = door.resource(endpoint);

@@ -88,7 +88,7 @@ fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
     }
     let token = CancellationToken::new();
     session.watch(token.clone().drop_guard());
-    let Ok(call) = listening(origin, Method::Listen, LISTS) else { return };
+    let Ok(call) = listening(origin, Method::Listen, LISTS) else { return session.unwatch() };
     // Neither the request nor its configuration is kept: the stream goes over to the next one.
     let (door, session, events) = (Arc::clone(&origin.door), Arc::clone(session), Arc::clone(events));
     let tasks = door.tasks.clone();

@@ -11,6 +11,7 @@ mod ask;
 mod batch;
 mod changes;
 mod declared;
+mod elsewhere;
 mod initialize;
 mod perform;
 mod questions;
@@ -42,6 +43,7 @@ use answer::Final;
 use perform::Origin;
 use session::{Said, Session, Use};
 use stream::Stream;
+use ticket::Ticket;
 
 /// The method that begins a session.
 const INITIALIZE: &str = Method::Initialize.as_str();
@@ -172,6 +174,12 @@ fn session(door: &Door, visitor: &Visitor) -> Result<Use, Refusal> {
         Ok(Some(version)) if Revision::legacy(version).is_some() => Ok(session.hold()),
         _ => Err(Refusal::invalid("MCP-Protocol-Version is not one of this session")),
     }
+}
+
+/// What stands in the id of the session that a request names, where it is valid here and now.
+pub(super) fn ticket(door: &Door, visitor: &Visitor) -> Option<Ticket> {
+    let id = single(&visitor.headers, mcp::SESSION_ID).ok()??;
+    Ticket::open(door.gateway.sealer(), &visitor.endpoint.config.path, id, &visitor.principal)
 }
 
 /// A header that may be there once.

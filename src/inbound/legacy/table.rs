@@ -39,7 +39,7 @@ pub struct Sessions {
     /// Calls that wait for their clients.
     pub(super) waiting: Arc<Quota>,
     gauge: IntGauge,
-    gateway: Arc<Gateway>,
+    pub(super) gateway: Arc<Gateway>,
 }
 
 /// What `[gateway]` says of sessions.
@@ -76,6 +76,9 @@ impl Sessions {
             gateway: Arc::clone(gateway),
         });
         tasks.spawn("sessions", Arc::clone(&sessions).sweep());
+        if gateway.cluster().is_some() {
+            tasks.spawn("sessions elsewhere", Arc::clone(&sessions).hear());
+        }
         sessions
     }
 
@@ -98,6 +101,7 @@ impl Sessions {
         capabilities: String,
     ) -> Result<(Arc<Session>, String), Full> {
         let ticket = Ticket::new(principal, revision, capabilities, self.rules().life).ok_or(Full)?;
+        let ticket = ticket.of(self.gateway.cluster().map(|cluster| cluster.me()));
         let session = self.enter(&ticket, principal)?;
         Ok((session, ticket.seal(sealer, path)))
     }
@@ -182,6 +186,33 @@ impl Sessions {
         // As long as its id could be taken for one that is alive.
         let left = session.expires.saturating_duration_since(Instant::now());
         self.ended.insert(Arc::clone(&session.name), left);
+        if let Some(cluster) = self.gateway.cluster() {
+            cluster.ended(&session.name, left);
+        }
+        self.finish(session);
+    }
+
+    /// A session has ended elsewhere: its id is good no more. How long it would have been is not known.
+    pub(in crate::inbound) fn note_ended(&self, name: &str) {
+        self.ended.insert(name.into(), self.rules().life);
+    }
+
+    /// The names of all.
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.lock().values().flat_map(HashMap::keys).map(Arc::clone).collect()
+    }
+
+    /// Takes a session out of the table. Of whom it is, is not known.
+    pub(super) fn taken_out(&self, name: &str) -> Vec<Arc<Session>> {
+        let mut table = self.lock();
+        let gone: Vec<_> = table.values_mut().filter_map(|own| own.remove(name)).collect();
+        table.retain(|_, own| !own.is_empty());
+        drop(table);
+        gone.iter().for_each(|_| self.gauge.dec());
+        gone
+    }
+
+    pub(super) fn finish(&self, session: &Session) {
         session.finish();
         // What servers keep for it ends with it.
         self.gateway.servers.end_session(&session.name);

@@ -7,6 +7,7 @@ use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Principal;
+use crate::cluster::Replica;
 use crate::protocol::version::Revision;
 use crate::seal::{Purpose, Sealer};
 
@@ -15,9 +16,9 @@ const LONGEST: usize = 16 * 1024;
 
 /// What is in it. Only for whom it is makes it valid: it authenticates nobody.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Ticket {
+pub(in crate::inbound) struct Ticket {
     /// Random, hexadecimal: the session's name among servers and in logs.
-    pub(super) name: String,
+    pub(in crate::inbound) name: String,
     /// The principal's id.
     principal: String,
     /// The negotiated revision.
@@ -27,6 +28,9 @@ pub(super) struct Ticket {
     /// Seconds since 1970.
     issued: u64,
     expires: u64,
+    /// The replica that began it, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::inbound) owner: Option<Replica>,
 }
 
 impl Ticket {
@@ -47,7 +51,13 @@ impl Ticket {
             capabilities,
             issued,
             expires: issued.saturating_add(life.as_secs().max(1)),
+            owner: None,
         })
+    }
+
+    /// The same, begun by this replica.
+    pub(super) fn of(self, owner: Option<&Replica>) -> Self {
+        Self { owner: owner.cloned(), ..self }
     }
 
     /// The session id (visible ASCII).
@@ -71,7 +81,7 @@ impl Ticket {
     }
 
     /// How long it is still valid.
-    pub(super) fn rest(&self) -> Duration {
+    pub(in crate::inbound) fn rest(&self) -> Duration {
         Duration::from_secs(self.expires.saturating_sub(now()))
     }
 }

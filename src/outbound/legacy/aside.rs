@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::answer;
 use crate::outbound::context::Asks;
 use crate::outbound::listen::{NoListen, Source};
-use crate::outbound::place::{Place, Transport, Who};
+use crate::outbound::place::{Place, Who};
 use crate::outbound::server::{Peer, Server};
 use crate::outbound::wire::Wire;
 use crate::protocol::message::ReceivedKind::{Notification, Request};
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(30);
 impl Server {
     /// Listens to a new session for as long as it lasts, where its client can be asked for anything.
     pub(in crate::outbound) async fn hear_aside(self: &Arc<Self>, place: &Arc<Place>, peer: &Arc<Peer>) {
-        let over_http = matches!(place.transport, Transport::Http(_)) && peer.connection.is_none();
+        let over_http = peer.replica.link.is_some() && peer.connection.is_none();
         if peer.era != Era::Legacy || !over_http || place.key.asks == Asks::NONE {
             return;
         }
@@ -43,8 +43,7 @@ impl Server {
 async fn listen(server: &Arc<Server>, place: &Weak<Place>, peer: &Arc<Peer>, opened: oneshot::Sender<()>) {
     let (mut opened, mut pause) = (Some(opened), PAUSE);
     while let Some(held) = place.upgrade().filter(|place| place.is_current(peer)) {
-        let Transport::Http(link) = &held.transport else { return };
-        let source = server.listen_get(&held, peer, link).await;
+        let source = server.listen_get(&held, peer).await;
         drop(opened.take());
         drop(held);
         match source {

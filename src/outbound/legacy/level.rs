@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use crate::outbound::exchange::{CancelGuard, Exchange, Message, Slot};
+use crate::outbound::dispatch::Limits;
+use crate::outbound::exchange::{Exchange, Message};
+use crate::outbound::guard::{CancelGuard, Slot};
 use crate::outbound::place::Place;
 use crate::outbound::request::Request;
 use crate::outbound::server::{Peer, Server};
@@ -37,12 +39,14 @@ pub(in crate::outbound) async fn raise(
     }
     let Ok(own) = Request::own(Method::SetLevel, format!("{{\"level\":\"{level}\"}}")) else { return };
     let own = Request { context: request.context.clone(), ..own };
+    let Some(turn) = place.turn(peer, &[]) else { return };
     let id = server.next_id();
-    let guard = CancelGuard::new(Arc::clone(server), Arc::clone(place), Arc::clone(peer), id);
-    match timeout(LIMIT, server.transmit((place, peer), &own, id)).await {
+    let guard = CancelGuard::new(Arc::clone(server), Arc::clone(place), Arc::clone(peer), turn, id);
+    match timeout(LIMIT, server.transmit(&guard, &own)).await {
         Ok(Ok(wire)) => {
             let slot = Slot::new(None, server.inflight());
-            let mut exchange = Exchange::new(wire, guard, slot, LIMIT, Instant::now() + LIMIT);
+            let mut exchange =
+                Exchange::new(wire, guard, slot, Limits { silence: LIMIT, hard: Instant::now() + LIMIT });
             while let Ok(message) = exchange.next().await {
                 if matches!(message, Message::Result { .. } | Message::Error(_)) {
                     break;

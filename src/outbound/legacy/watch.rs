@@ -8,9 +8,8 @@ use tokio::time::timeout;
 
 use super::headers as session_headers;
 use crate::outbound::error::Failure;
-use crate::outbound::link::http::HttpLink;
 use crate::outbound::listen::{ACK, Agreed, NoListen, Source};
-use crate::outbound::place::{Place, Transport};
+use crate::outbound::place::Place;
 use crate::outbound::resume::Resume;
 use crate::outbound::server::{Peer, Server};
 use crate::outbound::wire::Wire;
@@ -26,8 +25,8 @@ impl Server {
         &self,
         place: &Place,
         peer: &Arc<Peer>,
-        link: &Arc<HttpLink>,
     ) -> Result<(Source, Agreed), NoListen> {
+        let Some(link) = &peer.replica.link else { return Err(self.no_listen(Failure::Exited)) };
         let headers = peer.session.as_ref().map(session_headers).unwrap_or_default();
         let caller = place.on_behalf();
         let answer = match timeout(ACK, link.get_for(caller.as_deref(), headers.clone())).await {
@@ -79,13 +78,13 @@ impl Server {
         let body = request(Some(&Id::number(id)), method, params);
         let headers: HeaderMap = peer.session.as_ref().map(session_headers).unwrap_or_default();
         let asked = async {
-            let mut wire = match (&peer.connection, &place.transport) {
+            let mut wire = match (&peer.connection, &peer.replica.link) {
                 (Some(connection), _) => Wire::put(connection.request(id, headers, &body).await.ok()?),
-                (None, Transport::Http(link)) => {
+                (None, Some(link)) => {
                     let caller = place.on_behalf();
                     Wire::http(link.post_for(caller.as_deref(), headers, body).await.ok()?)
                 }
-                (None, Transport::Stdio(_)) => return None,
+                (None, None) => return None,
             };
             loop {
                 match wire.next().await.ok()?.kind {

@@ -28,7 +28,7 @@ pub struct HttpLink {
     headers: HeaderMap,
     /// Whether it is known to speak the transport of 2024-11-05.
     speaks_sse: AtomicBool,
-    credential: Credential,
+    credential: Arc<Credential>,
     pub(super) budget: Budget,
     pub(super) max_result: usize,
 }
@@ -91,7 +91,7 @@ impl HttpLink {
     pub fn new(
         clients: Clients,
         url: &Url,
-        credential: Credential,
+        credential: Arc<Credential>,
         budget: Budget,
         max_result: usize,
     ) -> Result<Self, Failure> {

@@ -32,14 +32,6 @@ impl Sink {
         Ok(Self { place: Place::open(target)?, torn: false, failing: false })
     }
 
-    /// Writes to another place from now on; an error: to the same as before.
-    pub(super) fn move_to(&mut self, target: Target) -> io::Result<()> {
-        let place = Place::open(target)?;
-        self.finish();
-        *self = Self { place, torn: false, failing: false };
-        Ok(())
-    }
-
     /// Writes whole lines; false when some of them may be lost.
     pub(super) fn write(&mut self, lines: &[u8]) -> bool {
         self.write_after(lines, LOOK)

@@ -45,8 +45,12 @@ fn counter() -> IntCounter {
     IntCounter::new("dropped", "for a test").unwrap()
 }
 
+fn opened(path: &Path) -> Opened {
+    Opened::new(Target::Path(path.to_path_buf())).unwrap()
+}
+
 fn log(path: &Path, dropped: &IntCounter) -> (Audit, Writer) {
-    Audit::open(Target::Path(path.to_path_buf()), dropped).unwrap()
+    Audit::new(opened(path), dropped)
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn a_file_that_cannot_be_opened_is_tried_again() {
     fs::create_dir(&inner).unwrap();
     assert!(sink.write_after(b"3\n", Duration::from_secs(3600)));
     assert!(fs::read_to_string(&path).unwrap().ends_with("3\n"));
-    assert!(Audit::open(Target::Path(folder.path().join("none/audit")), &counter()).is_err());
+    assert!(Opened::new(Target::Path(folder.path().join("none/audit"))).is_err());
 }
 
 #[test]
@@ -155,4 +159,81 @@ fn only_its_owner_may_read_it() {
     let path = folder.path().join("audit.jsonl");
     let _log = log(&path, &counter());
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// A log whose writer runs.
+fn running(path: &Path, dropped: &IntCounter) -> (Audit, std::thread::JoinHandle<()>) {
+    let (audit, writer) = log(path, dropped);
+    #[allow(clippy::disallowed_methods, reason = "tests own their threads")]
+    let thread = std::thread::spawn(move || writer.run());
+    (audit, thread)
+}
+
+#[tokio::test]
+async fn it_can_be_moved_while_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (folder.path().join("a.jsonl"), folder.path().join("b.jsonl"));
+    let dropped = counter();
+    let (audit, thread) = running(&first, &dropped);
+    let told =
+        |path: &Path| lines(path).iter().map(|line| line["request"].as_u64().unwrap()).collect::<Vec<_>>();
+    (0..3).for_each(|request| audit.write(entry(request)));
+    audit.move_to(opened(&second)).await;
+    (3..6).for_each(|request| audit.write(entry(request)));
+    assert!(audit.write_surely(entry(6)).await);
+    assert_eq!((told(&first), told(&second)), (vec![0, 1, 2], vec![3, 4, 5, 6]));
+    audit.close().await;
+    thread.join().unwrap();
+    // Nobody writes any more.
+    audit.move_to(opened(&first)).await;
+    assert!(!audit.write_surely(entry(7)).await);
+    assert_eq!(dropped.get(), 1);
+}
+
+#[tokio::test]
+async fn who_waits_is_told_whether_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let inner = folder.path().join("inner");
+    fs::create_dir(&inner).unwrap();
+    let path = inner.join("audit.jsonl");
+    let dropped = counter();
+    let (audit, thread) = running(&path, &dropped);
+    assert!(audit.write_surely(entry(1)).await && !audit.is_broken());
+    assert_eq!(lines(&path).len(), 1);
+    audit.move_to(opened(Path::new("/dev/full"))).await;
+    assert!(!audit.write_surely(entry(2)).await && audit.is_broken());
+    assert_eq!(dropped.get(), 1);
+    audit.move_to(opened(&path)).await;
+    assert!(audit.write_surely(entry(3)).await && !audit.is_broken());
+    audit.close().await;
+    thread.join().unwrap();
+    assert_eq!(lines(&path).len(), 2);
+}
+
+/// Arguments that wait for the writer are bounded in bytes, whatever the number of lines; one always fits.
+#[test]
+fn arguments_that_wait_are_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let dropped = counter();
+    let (audit, writer) = log(&path, &dropped);
+    let body = bytes::Bytes::from(format!("{{\"x\":\"{}\"}}", "y".repeat(HELD / 4)));
+    let span = crate::protocol::object::Span::new(0, body.len());
+    let keep = Arc::new(Keep::Masked(Vec::new()));
+    let mut large = entry(1);
+    large.arguments = Some((Arguments { body, span }, keep));
+    for _ in 0..6 {
+        audit.write(large.clone());
+    }
+    assert_eq!(dropped.get(), 3);
+    // Lines without any still fit.
+    audit.write(entry(2));
+    assert_eq!(dropped.get(), 3);
+    let state = Arc::clone(&audit.state);
+    drop(audit);
+    writer.run();
+    assert_eq!(state.held.load(Ordering::Relaxed), 0);
+    let lines = lines(&path);
+    assert_eq!(lines.len(), 4);
+    assert_eq!(lines[0]["shape"], json!({ "x": "string" }));
 }

@@ -154,6 +154,13 @@ impl Exchange {
         (Self { seen, steps, gone }, Answer::Held { steps: receiver, gone: sender })
     }
 
+    /// The answer to a request that fails in one of the ways of [`Exchange::spoil`].
+    pub(crate) fn spoilt(seen: &Seen, how: &str) -> Answer {
+        let (exchange, answer) = Self::new(seen.clone());
+        exchange.spoil(how);
+        answer
+    }
+
     fn step(&self, step: Step) {
         // The gateway may have gone: the test will see it by other means.
         let _ = self.steps.send(step);
@@ -206,6 +213,19 @@ impl Exchange {
     pub(crate) fn end(self) {
         self.write("0\r\n\r\n");
         self.step(Step::Done);
+    }
+
+    /// Fails: with a status and a page of a proxy, or by "garbage", "reset", or "cut" in the middle of the body.
+    pub(crate) fn spoil(self, how: &str) {
+        match how {
+            "garbage" => self.reply(200, "<html>login</html>"),
+            "reset" => self.reset(),
+            "cut" => {
+                self.write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n{\"jsonrpc\"");
+                self.close();
+            }
+            status => self.reply(status.parse().unwrap(), "<html>gateway</html>"),
+        }
     }
 
     /// Closes the connection.

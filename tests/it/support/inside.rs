@@ -52,6 +52,12 @@ impl Inside {
         eventually(&line, told).await;
     }
 
+    /// Takes up another configuration; why it could not, if so.
+    pub(crate) async fn reload(&self, setup: &Setup) -> Option<String> {
+        let config = Config::parse(&setup.text(), Path::new("."), &|_| None).unwrap();
+        self.0.reload(config).await.err().map(|error| format!("{error:#}"))
+    }
+
     /// Ends it in order.
     pub(crate) async fn stop(self) {
         self.0.stop().await;

@@ -127,6 +127,19 @@ impl Mux {
         claimed
     }
 
+    /// The only one who waits for an answer, if there is only one. Who waits for the end of a stream does not count.
+    fn claim_only(&self) -> Option<Arc<Slot>> {
+        let claimed = {
+            let mut pending = lock(&self.pending);
+            let pending = pending.as_mut()?;
+            let mut open = pending.iter().filter(|(_, slot)| !slot.is_lasting()).map(|(id, _)| *id);
+            let (Some(id), None) = (open.next(), open.next()) else { return None };
+            pending.remove(&id)
+        };
+        self.left.notify_waiters();
+        claimed
+    }
+
     /// The waiter for this id, who waits on.
     fn waiter(&self, id: u64) -> Option<Arc<Slot>> {
         lock(&self.pending).as_ref()?.get(&id).cloned()
@@ -147,6 +160,11 @@ impl Inbox {
     /// The next message; after the answer, [`LinkError::Closed`]. Any other error: there will be no answer.
     pub async fn recv(&mut self) -> Result<Received, LinkError> {
         self.slot.next().await
+    }
+
+    /// Its request was accepted, and is answered only when all is over: no error without an id is about it.
+    pub fn lasts(&self) {
+        self.slot.last();
     }
 
     /// Waits until there is something to take.

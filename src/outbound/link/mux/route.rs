@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{LinkError, Mux};
-use crate::protocol::message::{Received, ReceivedKind};
-use crate::protocol::object::{Object, Span, array};
+use crate::protocol::message::{Received, ReceivedKind, broken_answer};
+use crate::protocol::object::{Span, array};
 
 const PROGRESS: &str = "notifications/progress";
 
@@ -51,6 +51,13 @@ impl Mux {
             Ok(message) => message,
             Err(_) => return self.malformed(&body),
         };
+        if let ReceivedKind::Error { id: None, .. } = &message.kind
+            && let Some(only) = self.claim_only()
+        {
+            // It could not read our request (M-05): there is one, so it is that.
+            only.finish(message);
+            return Ok(());
+        }
         let Some(id) = belongs_to(&message) else {
             tally.dropped += u64::from(!self.unclaimed.offer(message));
             return Ok(());
@@ -70,13 +77,8 @@ impl Mux {
 
     /// An object that is no message. Where it names ids that are waited for, their wait is over.
     fn malformed(&self, body: &Bytes) -> Result<(), Garbage> {
-        let text = std::str::from_utf8(body).map_err(|_| Garbage)?;
-        let object = Object::parse(text, Span::new(0, text.len())).map_err(|_| Garbage)?;
-        if object.members.iter().any(|member| member.name(text) == "method") {
-            return Err(Garbage);
-        }
-        let ids = object.members.iter().filter(|member| member.name(text) == "id");
-        let mut waiters = ids.filter_map(|id| self.claim(number(id.value.of(text).as_bytes())?)).peekable();
+        let ids = broken_answer(body);
+        let mut waiters = ids.iter().filter_map(|id| self.claim(number(id)?)).peekable();
         if waiters.peek().is_none() {
             return Err(Garbage);
         }

@@ -1,6 +1,7 @@
 //! Queues between the one reader of a connection and the many who wait: bounded, never blocking the reader (F-087).
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -22,6 +23,8 @@ pub(super) struct Slot {
     budget: Option<Budget>,
     state: Mutex<State>,
     ready: Notify,
+    /// Its answer is the end of something that lasts.
+    lasting: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +37,14 @@ struct State {
 impl Slot {
     /// A queue for so many messages and bytes; one message always fits.
     pub(super) fn new(max_messages: usize, max_bytes: usize, budget: Option<Budget>) -> Self {
-        Self { max_messages, max_bytes, budget, state: Mutex::default(), ready: Notify::new() }
+        Self {
+            max_messages,
+            max_bytes,
+            budget,
+            state: Mutex::default(),
+            ready: Notify::new(),
+            lasting: AtomicBool::new(false),
+        }
     }
 
     /// Queues a message that may get lost: false when there was no room. After the end nothing is kept.
@@ -52,6 +62,16 @@ impl Slot {
         drop(state);
         self.ready.notify_one();
         true
+    }
+
+    /// From now on its answer is the end of something that lasts.
+    pub(super) fn last(&self) {
+        self.lasting.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.lasting.load(Ordering::Relaxed)
     }
 
     /// Takes the bytes of a message from the allowance of the process.

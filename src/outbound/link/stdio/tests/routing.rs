@@ -104,6 +104,22 @@ async fn messages_reach_the_inbox_they_name() {
     assert_eq!(counts, Counts { late: 1, ..Counts::default() });
 }
 
+/// M-05: an error without an id is about the request that the server could not read: surely so where one waits.
+#[tokio::test]
+async fn m_05_an_error_without_an_id_is_the_only_requests_answer() {
+    let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"?"}}"#;
+    for error in [error, &error.replace("\"id\":null,", "")] {
+        let m = memory(MAX_LINE);
+        let mut unclaimed = m.connection.unclaimed().unwrap();
+        let (mut listen, mut call) = (m.connection.open(1), m.connection.open(2));
+        listen.lasts();
+        m.read(format!("{error}\n{error}\n{}", ok("1", "1"))).await;
+        assert_eq!(call.recv().await.unwrap().text(), error);
+        assert_eq!(result(&listen.recv().await.unwrap()), "1", "it was accepted long ago");
+        assert_eq!(unclaimed.recv().await.unwrap().text(), error, "nobody else waits");
+    }
+}
+
 /// H-84: what nobody waits for any more vanishes: dropped inbox, answered id, unknown id, foreign id types (F-019).
 #[tokio::test]
 async fn h84_late_and_foreign_answers_vanish() {
