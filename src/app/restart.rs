@@ -14,7 +14,6 @@ pub(super) fn keep(before: &Config, wanted: &mut Config) -> Vec<&'static str> {
     kept.hold("gateway.max_header", &old.max_header, &mut new.max_header);
     kept.hold("gateway.header_timeout", &old.header_timeout, &mut new.header_timeout);
     kept.hold("gateway.idle_timeout", &old.idle_timeout, &mut new.idle_timeout);
-    kept.hold("gateway.trusted_proxies", &old.trusted_proxies, &mut new.trusted_proxies);
     kept.hold("gateway.keepalive_interval", &old.keepalive_interval, &mut new.keepalive_interval);
     // The files of [tls] are read again and again; which ones they are is not.
     kept.hold("tls", &before.tls, &mut wanted.tls);

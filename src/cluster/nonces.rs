@@ -21,8 +21,7 @@ impl Nonces {
     /// Whether this one is new; it is known `until` then (milliseconds since 1970).
     pub(super) fn take(&self, nonce: u128, until: u64, now: u64) -> bool {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some((until, nonce)) = seen.until.front().copied().filter(|(until, _)| *until < now) {
-            let _ = until;
+        while let Some((_, nonce)) = seen.until.front().copied().filter(|(until, _)| *until < now) {
             seen.until.pop_front();
             seen.known.remove(&nonce);
         }
