@@ -16,6 +16,7 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import modern
 from processes import CACHE, NODE, PATIENCE, PYTHON, ROOT, TESTS, Processes, report, table
 
 SDK = TESTS / "sdk"
@@ -95,15 +96,7 @@ def gatehouse(folder, command):
 
 
 def tools(url):
-    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}).encode()
-    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-    headers |= {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
-    request = urllib.request.Request(url, body, headers)
-    text = urllib.request.urlopen(request, timeout=PATIENCE).read().decode()
-    if not text.startswith("{"):
-        text = [line[5:] for line in text.splitlines() if line.startswith("data:") and line[5:].strip()][-1]
-    return json.loads(text)["result"]["tools"]
+    return modern.last(modern.answered(modern.request(url, "tools/list", {})))["result"]["tools"]
 
 
 def same(shown, offered):
