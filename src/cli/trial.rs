@@ -80,9 +80,10 @@ pub async fn run(args: ContractArgs) -> ExitCode {
 async fn test(args: &TestArgs) -> Result<Vec<Verdict>, Stop> {
     let mut config = Config::load(&args.config)?;
     let fixtures = fixture::load(&args.folder).map_err(Stop::Usage)?;
-    // Who may call what is not what fixtures are about; nor is whether a user agrees.
+    // Who may call what, and how often, is not what fixtures are about; nor is whether a user agrees.
     config.auth = None;
     config.grants.clear();
+    config.limits.clear();
     config.servers.iter_mut().for_each(|server| server.confirm = Globs::none());
     let standins = if args.real { None } else { Some(stand_in(&mut config).await?) };
     let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
