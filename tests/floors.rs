@@ -30,7 +30,7 @@ const GROUND: &str = "protocol";
 /// Lines a file may have; tests beside the code count as files of their own.
 const LONGEST: usize = 400;
 /// Rooms and files that may tell eras apart.
-const ERA_FACES: [&str; 11] = [
+const ERA_FACES: [&str; 12] = [
     "inbound/endpoint",
     "inbound/modern",
     "inbound/legacy",
@@ -39,6 +39,7 @@ const ERA_FACES: [&str; 11] = [
     "outbound/legacy",
     "outbound/server",
     "outbound/exchange",
+    "outbound/guard",
     "outbound/attend",
     "outbound/listen",
     "outbound/place",

@@ -67,6 +67,11 @@ impl Busy {
         activity.bytes.store(false, Ordering::Relaxed);
         Self(Arc::clone(activity))
     }
+
+    /// Whether its connection ends after it, and can say so.
+    pub(super) fn is_last(&self) -> bool {
+        !self.0.h2 && self.0.leaving.load(Ordering::Relaxed)
+    }
 }
 
 impl Drop for Busy {

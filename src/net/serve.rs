@@ -159,15 +159,9 @@ where
                     request.extensions_mut().insert(Arc::clone(certificate));
                 }
                 let answer = service.clone().oneshot(request);
-                let activity = Arc::clone(&activity);
                 async move {
-                    let mut answer =
-                        answer.await.map(|answer| answer.map(|body| Counted { body, _busy: busy }))?;
-                    // Also where it is there before the connection is looked at again. HTTP/2 has no such header.
-                    if !activity.h2 && activity.leaving.load(Ordering::Relaxed) {
-                        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-                    }
-                    Ok::<_, Infallible>(answer)
+                    let answer = last(answer.await?, &busy);
+                    Ok::<_, Infallible>(answer.map(|body| Counted { body, _busy: busy }))
                 }
             })
         };
@@ -225,6 +219,15 @@ where
         })
         .await;
     }
+}
+
+/// An answer, which says so if it is the last one of its connection: also where it is there before the connection is
+/// looked at again. HTTP/2 has no such header.
+fn last<B>(mut answer: Response<B>, busy: &Busy) -> Response<B> {
+    if busy.is_last() {
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
 }
 
 /// A body that keeps its request "in work".
