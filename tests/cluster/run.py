@@ -18,10 +18,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import modern
-from processes import CACHE, PATIENCE, ROOT, Processes, report
+from processes import BINARY, CACHE, PATIENCE, ROOT, Processes, report
 
 FOLDER = CACHE / "cluster"
-BINARY = os.environ.get("GATEHOUSE", str(ROOT / "target/ci/gatehouse"))
 CALLS = 10_000 * int(os.environ.get("GH_SCALE", "1"))
 CLIENTS = 8
 RESTARTS = 6  # of each replica

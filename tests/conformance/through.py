@@ -12,8 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import modern
-
-ROOT = Path(__file__).resolve().parent.parent.parent
+from processes import BINARY
 
 CONFIG = """
 [gateway]
@@ -49,8 +48,7 @@ def main():
 
 def through(path):
     """Calls a tool through a gateway with this configuration; 1 if that fails."""
-    binary = os.environ.get("GATEHOUSE", str(ROOT / "target/ci/gatehouse"))
-    gateway = subprocess.Popen([binary, "serve", "--config", str(path)], stderr=subprocess.PIPE, text=True)
+    gateway = subprocess.Popen([BINARY, "serve", "--config", str(path)], stderr=subprocess.PIPE, text=True)
     signal.signal(signal.SIGTERM, lambda *_: gateway.terminate() or sys.exit(143))
     try:
         for line in gateway.stderr:

@@ -5,7 +5,6 @@ what was approved; the change is in the metrics, the audit log and on the status
 """
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -17,10 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import modern
-from processes import CACHE, NODE, PATIENCE, PYTHON, ROOT, TESTS, Processes, report, table
+from processes import BINARY, CACHE, NODE, PATIENCE, PYTHON, TESTS, Processes, report, table
 
 SDK = TESTS / "sdk"
-BINARY = os.environ.get("GATEHOUSE", str(ROOT / "target/ci/gatehouse"))
 SERVERS = {"TypeScript": [NODE, str(SDK / "turning-ts.mjs")], "Python": [PYTHON, str(SDK / "turning-py.py")]}
 CLIENTS, LISTS = 20, 17  # 1020 lists in all: 340 a turn
 RULES = [["description-changed"], ["annotation-turned", "description-changed"], None]
