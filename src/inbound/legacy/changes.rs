@@ -2,7 +2,6 @@
 //! opens by GET, each once (G-32..G-34, S-50..S-55).
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderValue, StatusCode, header};
 use tokio::sync::oneshot;
@@ -73,8 +72,7 @@ fn too_many() -> Response {
 
 /// When a caller's credential ends: no stream outlives it (S-38).
 fn expiry(principal: &Principal) -> Option<Instant> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Some(Instant::now() + Duration::from_secs(principal.expires?).saturating_sub(now))
+    Some(Instant::now() + principal.time_left()?)
 }
 
 /// Watches the lists for the session, from its first stream to its end, so that what changes between two streams is
