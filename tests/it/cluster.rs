@@ -11,6 +11,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::asking::{ACCEPT, ALL, Asking, Questions, content, elicit, said};
+use crate::support::cast::digest;
 use crate::support::client;
 use crate::support::exchange::Exchange;
 use crate::support::feed::{Feed, TELLS, declare, names};
@@ -266,8 +267,7 @@ async fn the_caller_goes_along_and_the_token_does_not() {
     let mut asking = Asking::at(&server, "tools/call");
     let keys: Vec<String> = ["alice", "bob"]
         .map(|who| {
-            let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret(who).as_bytes());
-            let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex = digest(&secret(who));
             format!(
                 "[[auth.key]]\nname = \"{who}\"\nsha256 = \"{hex}\"\nclaims = {{ groups = [\"{who}\"] }}\n"
             )

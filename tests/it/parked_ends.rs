@@ -7,6 +7,7 @@ use base64::Engine as _;
 use serde_json::json;
 
 use crate::support::asking::{ACCEPT, ALL, Asking, Questions, ask, content, elicit, said};
+use crate::support::cast::digest;
 use crate::support::client::{Answer, Reply};
 use crate::support::eventually;
 use crate::support::exchange::Exchange;
@@ -289,12 +290,6 @@ async fn r_40_a_drain_ends() {
     let delete = async || !server.requests("DELETE").is_empty();
     eventually("the session is ended after them", delete).await;
     gateway.log.wait("it stops", |line| line.contains("\"stopped\"")).await;
-}
-
-/// SHA-256 of a key, as the configuration has it.
-fn digest(key: &str) -> String {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Covers, F-043: a state is good for the one it was given to.

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::parked_stdio::ASKS;
 use crate::support::asking::{ALL, Questions, ask, content, retry, said};
+use crate::support::cast::digest;
 use crate::support::child::Child;
 use crate::support::client::Reply;
 use crate::support::exchange::{Answer, Exchange};
@@ -49,11 +50,6 @@ fn habit(user: usize) -> Habit {
 
 fn key(user: usize) -> String {
     format!("the-key-of-user-{user}-long-enough")
-}
-
-fn digest(key: &str) -> String {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn params(user: usize) -> String {

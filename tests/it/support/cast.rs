@@ -1,8 +1,6 @@
 //! Callers with claims of their own: static keys, told to the gateway by their digests.
 
-use std::fmt::Write as _;
-
-use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::digest::SHA256;
 
 use super::client::Reply;
 use super::gateway::Gateway;
@@ -13,12 +11,15 @@ pub(crate) fn key(name: &str) -> String {
     format!("key-of-{name}-0123456789abcdef")
 }
 
+/// SHA-256 of a key, as the configuration has it.
+pub(crate) fn digest(key: &str) -> String {
+    let digest = aws_lc_rs::digest::digest(&SHA256, key.as_bytes());
+    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// `[[auth.key]]` of a caller; `claims` are the lines of an inline table.
 pub(crate) fn caller(name: &str, claims: &str) -> String {
-    let hex = digest(&SHA256, key(name).as_bytes()).as_ref().iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").unwrap();
-        hex
-    });
+    let hex = digest(&key(name));
     format!("[[auth.key]]\nname = \"{name}\"\nsha256 = \"{hex}\"\nclaims = {{ {claims} }}\n")
 }
 
