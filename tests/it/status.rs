@@ -267,7 +267,10 @@ async fn what_it_says_is_what_was_called() {
         let (p50, p95) = (tool["p50"].as_f64().unwrap(), tool["p95"].as_f64().unwrap());
         assert!(0.0 < p50 && p50 <= p95, "{name}: {p50} {p95}");
     }
-    assert_eq!(data["tools"].as_array().unwrap().len(), 4, "what was never called is not there");
+    // A name that no tool has counts for none of them.
+    let other = row(&data, "tools", "tool", "other");
+    assert_eq!((&other["server"], &other["outcomes"]), (&json!(""), &json!({"bad_request": 1})));
+    assert_eq!(data["tools"].as_array().unwrap().len(), 5, "what was never called is not there");
     assert_eq!(data["gateway"]["requests"], 17);
     assert_eq!(
         data["gateway"]["outcomes"],

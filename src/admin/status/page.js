@@ -173,7 +173,8 @@
       text: (row) => [row.tool, row.server, ...Object.keys(row.outcomes)].join(" "),
       none: "A tool is shown here from its first call on.",
       columns: [
-        { key: "tool", head: "Tool", row: true, value: (r) => r.tool, show: (cell, r) => name(cell, r.tool, [r.server]) },
+        { key: "tool", head: "Tool", row: true, value: (r) => r.tool, show: (cell, r) => name(cell, r.tool,
+          [r.server || (r.tool === "other" ? "names that no tool has" : "of the gateway itself")]) },
         { key: "calls", head: "Calls", number: true, value: (r) => r.calls, show: (cell, r) => say(cell, count(r.calls)) },
         { key: "faults", head: "Faults", number: true, value: (r) => r.faults / r.calls, show: (cell, r) => {
           say(cell, share(r.faults, r.calls));
