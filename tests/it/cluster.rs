@@ -138,6 +138,7 @@ async fn r_37_the_owner_is_killed() {
     kill(one).await;
     let last = answer.message().await.expect("a last word");
     assert_eq!((&last["id"], &last["result"]["isError"]), (&json!("again"), &json!(true)), "{last}");
+    assert_eq!(last["result"]["resultType"], "complete");
     assert!(last["result"]["content"][0]["text"].as_str().unwrap().contains("may have had effects"));
     assert_eq!(answer.message().await, None);
     let reply = two.send(resting.answered(CALL, &[ACCEPT])).await;

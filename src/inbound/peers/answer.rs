@@ -26,28 +26,36 @@ const LOST: &str = "The gateway lost the process that ran this call. The call ma
 /// A stream is never quiet for so many of its own signs of life.
 const QUIET: u32 = 4;
 
+/// What a result of the modern revision begins with.
+const COMPLETE: &str = "\"resultType\":\"complete\",";
+
+/// A request that another replica answers.
+pub(super) struct About {
+    pub(super) id: Id,
+    pub(super) method: Method,
+    /// Whether its client speaks the modern revision.
+    pub(super) modern: bool,
+}
+
 /// What the client of a request is told when whoever worked on it is gone.
-pub(super) fn lost(id: &Id, method: Method) -> Parts {
-    if method == Method::ToolsCall {
-        let text = json_string(LOST);
-        let content = format!("{{\"content\":[{{\"type\":\"text\",\"text\":{text}}}],\"isError\":true}}");
+fn lost(About { id, method, modern }: &About) -> Parts {
+    if *method == Method::ToolsCall {
+        let (text, kind) = (json_string(LOST), if *modern { COMPLETE } else { "" });
+        let content =
+            format!("{{{kind}\"content\":[{{\"type\":\"text\",\"text\":{text}}}],\"isError\":true}}");
         return message::result(id, content);
     }
     Refusal::from(&GatewayError::Internal(LOST)).message(Some(id))
 }
 
 /// The same as the whole answer.
-pub(super) fn lost_answer(id: &Id, method: Method, as_event: bool) -> Response {
-    let said = lost(id, method);
+pub(super) fn lost_answer(about: &About, as_event: bool) -> Response {
+    let said = lost(about);
     if as_event { stream(StatusCode::OK, framed(said).into()) } else { json(StatusCode::OK, said) }
 }
 
 /// Passes an answer on; `about`: the request it is to, if that has one.
-pub(super) fn passed_on(
-    door: &Door,
-    answer: Box<HttpResponse<net::Body>>,
-    about: Option<(Id, Method)>,
-) -> Response {
+pub(super) fn passed_on(door: &Door, answer: Box<HttpResponse<net::Body>>, about: Option<About>) -> Response {
     let (mut head, body) = (*answer).into_parts();
     // Of that hop, or set anew on this one.
     for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::DATE] {
@@ -60,7 +68,7 @@ pub(super) fn passed_on(
         return HttpResponse::from_parts(head, Body::Whole(body));
     }
     let limit = door.bounds().keepalive.saturating_mul(QUIET);
-    let last = about.map(|(id, method)| framed(lost(&id, method)));
+    let last = about.map(|about| framed(lost(&about)));
     let carried = Carried { body: Some(body), last, next: Vec::new(), limit, quiet: Box::pin(sleep(limit)) };
     HttpResponse::from_parts(head, Body::Carried(Box::new(carried)))
 }

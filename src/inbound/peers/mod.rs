@@ -19,6 +19,7 @@ mod session;
 pub use answer::Carried;
 pub use door::service;
 
+use self::answer::About;
 use super::endpoint::Visitor;
 use super::{Body, Door, Response};
 use crate::auth::Principal;
@@ -26,6 +27,7 @@ use crate::cluster::{Cluster, Letter, Replica};
 use crate::gateway::{Call, Gateway};
 use crate::net::{self, Client, ClientOptions, Stage};
 use crate::protocol::edit::Parts;
+use crate::protocol::envelope::Id;
 use crate::tasks::Tasks;
 
 /// Where letters go.
@@ -122,8 +124,8 @@ impl Peers {
         let outward = Outward::of_call(call);
         match self.send(door, keeper, &outward).await {
             Sent::Answered(answer) => {
-                let id = call.envelope.id().cloned();
-                Some(answer::passed_on(door, answer, id.map(|id| (id, call.method))))
+                let about = |id: &Id| About { id: id.clone(), method: call.method, modern: true };
+                Some(answer::passed_on(door, answer, call.envelope.id().map(about)))
             }
             Sent::NotTaken(gone) => {
                 self.cluster.note_lost(keeper, gone);

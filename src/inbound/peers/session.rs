@@ -4,13 +4,13 @@
 use bytes::Bytes;
 use http::{Method, StatusCode};
 
-use super::answer::{lost_answer, passed_on};
+use super::answer::{About, lost_answer, passed_on};
 use super::{Outward, Peers, Sent};
 use crate::cluster::{Claimed, Place};
 use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::respond::empty;
 use crate::inbound::{Door, Response, accept, legacy};
-use crate::protocol::envelope::{Envelope, Id, Limits, MessageKind};
+use crate::protocol::envelope::{Envelope, Limits, MessageKind};
 use crate::protocol::method::Method as McpMethod;
 use crate::telemetry::Outcome;
 
@@ -69,22 +69,22 @@ fn done_perhaps(door: &Door, visitor: &Visitor, body: &Bytes) -> Option<Response
         note_legacy(door, &visitor.principal, None, Outcome::Unavailable);
         return Some(empty(StatusCode::BAD_GATEWAY));
     }
-    let (id, method) = request(door, body)?;
-    if method.repeatable() {
+    let about = request(door, body)?;
+    if about.method.repeatable() {
         return None;
     }
-    note_legacy(door, &visitor.principal, Some(method), Outcome::Unavailable);
+    note_legacy(door, &visitor.principal, Some(about.method), Outcome::Unavailable);
     let as_event = !accept::accepts(&visitor.headers).json;
-    Some(lost_answer(&id, method, as_event))
+    Some(lost_answer(&about, as_event))
 }
 
 /// The request in a body, if it is one.
-fn request(door: &Door, body: &Bytes) -> Option<(Id, McpMethod)> {
+fn request(door: &Door, body: &Bytes) -> Option<About> {
     if body.is_empty() {
         return None;
     }
     let limits = Limits { max_depth: door.bounds().max_depth, max_elements: door.bounds().max_elements };
     let envelope = Envelope::parse(body.clone(), limits).ok()?;
     let MessageKind::Request(id) = envelope.kind.clone() else { return None };
-    Some((id, McpMethod::parse_legacy(&envelope.method())?))
+    Some(About { id, method: McpMethod::parse_legacy(&envelope.method())?, modern: false })
 }
