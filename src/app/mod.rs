@@ -133,7 +133,7 @@ impl App {
     pub fn follow(&self, path: PathBuf, files: Files, hangup: Signal, level: Level) {
         let (reloader, settled) = (Arc::clone(&self.reloader), self.settled.clone());
         self.tasks.spawn("configuration", async move {
-            settled.run_until_cancelled(reloader.follow((path, files), hangup, level)).await;
+            reloader.follow((path, files), hangup, level, settled).await;
         });
     }
 }
@@ -319,7 +319,12 @@ fn admin_guard(config: &Config, bound: SocketAddr) -> anyhow::Result<Guard> {
     let and = |more: &[&str]| more.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
     let hosts = match &config.gateway.allowed_hosts {
         _ if !bound.ip().is_loopback() => Some(and(&["*"])),
-        Some(listed) => Some([&listed[..], &and(&["localhost", "127.0.0.1", "[::1]"])].concat()),
+        // A page of anybody's could be led here by its own name (DNS rebinding): that all hosts are right for clients
+        // says nothing of operators.
+        Some(listed) => {
+            let named: Vec<String> = listed.iter().filter(|host| *host != "*").cloned().collect();
+            Some([&named[..], &and(&["localhost", "127.0.0.1", "[::1]"])].concat())
+        }
         None => None,
     };
     Ok(Guard::new(hosts.as_deref(), None, &public_url(config, bound)?, bound))

@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::signal::unix::Signal;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::sight::{self, Sight};
 use super::{admin_guard, contracts, restart, rules, terms};
@@ -68,6 +69,7 @@ impl Reloader {
         let kept = restart::keep(&before.config, &mut config);
         let Prepared { config, auth, contracts, terms, hosts, servers, audit } =
             self.prepare(&before, config)?;
+        let (audit, at_last) = audit.parted();
 
         // From here on nothing fails. What is new gets to know its server before anybody sees it.
         let catalogue = &self.gateway().catalogue;
@@ -88,6 +90,7 @@ impl Reloader {
         let gone = self.gateway().servers.adopt(servers.clone());
         catalogue.adopt(&members);
 
+        self.sight.renew(self.gateway(), at_last).await;
         self.renew(&config, level, &servers);
         let told = say(&before.config, &config, &kept);
         self.gateway().metrics.recent.reload(true, &told);
@@ -145,7 +148,13 @@ impl Reloader {
     }
 
     /// Follows the files until the gateway stops: `files` are those of the configuration in force.
-    pub(super) async fn follow(self: Arc<Self>, from: (PathBuf, Files), mut hangup: Signal, level: Level) {
+    pub(super) async fn follow(
+        self: Arc<Self>,
+        from: (PathBuf, Files),
+        mut hangup: Signal,
+        level: Level,
+        settled: CancellationToken,
+    ) {
         let (path, mut seen) = from;
         let mut watch = Watch::new();
         watch.follow(&seen);
@@ -157,6 +166,10 @@ impl Reloader {
                 return;
             };
             watch.follow(&files);
+            if settled.is_cancelled() {
+                return;
+            }
+            // What has begun is all the way in before the gateway ends.
             if std::mem::replace(&mut seen, files) != seen || asked {
                 self.take(config, &level).await;
             }
@@ -164,6 +177,7 @@ impl Reloader {
                 hung = hangup.recv() => hung.is_some(),
                 () = watch.changed() => false,
                 () = sleep(LOOK) => false,
+                () = settled.cancelled() => return,
             };
         }
     }

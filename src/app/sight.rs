@@ -26,6 +26,17 @@ pub(super) struct Sight {
     metrics: Arc<Metrics>,
 }
 
+impl Change {
+    /// What is done before the configuration that wants it is in force, and what only after: as long as another one is,
+    /// its log is written.
+    pub(super) fn parted(self) -> (Self, Self) {
+        match self {
+            Self::End => (Self::None, Self::End),
+            other => (other, Self::None),
+        }
+    }
+}
+
 impl Sight {
     /// The gateway, with its audit log and the way of its spans as the configuration says.
     pub(super) fn start(

@@ -168,6 +168,15 @@ pub struct Writer {
     state: Arc<State>,
 }
 
+/// Counts a line that is dropped with it.
+struct Lost<'a>(Option<&'a IntCounter>);
+
+impl Drop for Lost<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|dropped| dropped.inc());
+    }
+}
+
 impl Audit {
     /// A log and its writer; `dropped` counts lines that are lost.
     pub fn new(opened: Opened, dropped: &IntCounter) -> (Self, Writer) {
@@ -191,15 +200,14 @@ impl Audit {
 
     /// Hands an entry over and waits until it is written; false if it was not.
     pub async fn write_surely(&self, entry: Entry) -> bool {
-        let weight = entry.weight();
-        self.state.held.fetch_add(weight, Ordering::Relaxed);
+        // Whoever gives up while there is no room, or is given up, leaves nothing behind but a lost line.
+        let mut lost = Lost(Some(&self.dropped));
         let (sender, written) = oneshot::channel();
         let work = async {
-            if self.sender.send(Message::Entry(Box::new(entry), Some(sender))).await.is_err() {
-                self.state.held.fetch_sub(weight, Ordering::Relaxed);
-                self.dropped.inc();
-                return false;
-            }
+            let Ok(room) = self.sender.reserve().await else { return false };
+            self.state.held.fetch_add(entry.weight(), Ordering::Relaxed);
+            room.send(Message::Entry(Box::new(entry), Some(sender)));
+            lost.0 = None;
             written.await.unwrap_or(false)
         };
         tokio::time::timeout(SURE, work).await.unwrap_or(false)
