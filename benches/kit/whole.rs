@@ -54,7 +54,7 @@ pub(crate) fn requests() -> Vec<Case> {
     let large = gateway(1, 1, 100 * 1024);
     vec![
         calls("the fixture's own share of a call", (0, 0), bare, "tool_0007", &native),
-        calls("tools/call, 1 KB there and back", (62, 43_000), small, "s3_tool_0007", &body),
+        calls("tools/call, 1 KB there and back", (62, 44_500), small, "s3_tool_0007", &body),
         calls(
             "tools/call, 100 KB back",
             (62, 167_000),
@@ -68,5 +68,5 @@ pub(crate) fn requests() -> Vec<Case> {
 /// Lists out of the cache, one at a time over real sockets.
 pub(crate) fn lists() -> Vec<Case> {
     let mut list = Client::new(gateway(10, 50, 1024), "tools/list", None, &message::list());
-    vec![Case::new("tools/list of 500 tools, cached", (36, 32_500), move || list.round())]
+    vec![Case::new("tools/list of 500 tools, cached", (36, 33_500), move || list.round())]
 }

@@ -48,3 +48,19 @@ async fn old_configurations_are_let_go() {
     assert!(Weak::ptr_eq(&kept, &servers(&app)[0]), "the one that is the same is the same");
     app.stop().await;
 }
+
+/// A page of anybody's that a browser was led to by its own name (DNS rebinding) is no page of operators, whatever
+/// clients may say.
+#[test]
+fn operators_come_by_local_names() {
+    for hosts in [r#"["*"]"#, r#"["*", "mcp.example.com"]"#] {
+        let text = format!(
+            "[gateway]\nallowed_hosts = {hosts}\n[[server]]\nname = \"a\"\nurl = \"http://127.0.0.1:9/mcp\""
+        );
+        let config = Config::parse(&text, Path::new("."), &|_| None).unwrap();
+        let guard = super::admin_guard(&config, "127.0.0.1:9090".parse().unwrap()).unwrap();
+        let allowed =
+            ["localhost:9090", "127.0.0.1:9090", "evil.example:9090"].map(|host| guard.host_allowed(host));
+        assert_eq!(allowed, [true, true, false], "{hosts}");
+    }
+}

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::*;
@@ -236,4 +237,19 @@ fn arguments_that_wait_are_bounded() {
     let lines = lines(&path);
     assert_eq!(lines.len(), 4);
     assert_eq!(lines[0]["shape"], json!({ "x": "string" }));
+}
+
+/// Whoever waits for room and goes away leaves no line, which is counted, and takes no room.
+#[tokio::test]
+async fn who_gives_up_waiting_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let dropped = counter();
+    let (audit, writer) = log(&folder.path().join("a.jsonl"), &dropped);
+    (0..QUEUE as u64).for_each(|request| audit.write(entry(request)));
+    let held = audit.state.held.load(Ordering::Relaxed);
+    assert!(audit.write_surely(entry(9)).now_or_never().is_none(), "nobody writes, so it waits");
+    assert_eq!((dropped.get(), audit.state.held.load(Ordering::Relaxed)), (1, held));
+    drop(writer);
+    assert!(!audit.write_surely(entry(9)).await);
+    assert_eq!((dropped.get(), audit.state.held.load(Ordering::Relaxed)), (2, held));
 }
