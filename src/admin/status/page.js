@@ -10,6 +10,8 @@
   const number = new Intl.NumberFormat("en");
   // How far this clock is ahead of the gateway's, in seconds.
   let ahead = 0;
+  // What is said where no script runs, for whatever reason.
+  byId("scriptless").remove();
 
   // --- Small things ---------------------------------------------------------------------------------------------
 
