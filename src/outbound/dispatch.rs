@@ -12,7 +12,7 @@ use super::guard::{CancelGuard, Slot};
 use super::legacy;
 use super::place::{Place, Transport};
 use super::pool::Load;
-use super::replica::{Replica, Turn, is_fault};
+use super::replica::{Replica, Turn, is_fault, is_hint};
 use super::request::Request;
 use super::resume::Resume;
 use super::server::{Peer, Server};
@@ -148,14 +148,14 @@ impl Server {
         self.last_failure.note(&failure);
         let error = self.error(failure, sent);
         if !is_fault(&error.failure) {
-            guard.disarm();
+            guard.settle(&error);
             return Err(error);
         }
-        self.fault(&guard);
+        self.fault(&guard, &error.failure);
         tried.times += 1;
         tried.failed.push(Arc::clone(guard.turn.replica()));
         let (place, peer) = (Arc::clone(&guard.place), Arc::clone(&guard.peer));
-        guard.disarm();
+        guard.settle(&error);
         let moves = peer.session.is_some() && place.has_others() && !tried.anew;
         let elsewhere = moves || (peer.session.is_none() && place.has_untried(&tried.failed));
         // What may have been seen is asked once more only if that changes nothing; the rest of who did not see it.
@@ -177,14 +177,17 @@ impl Server {
     }
 
     /// What was agreed with says nothing any more, or nothing that can be read.
-    pub(super) fn fault(self: &Arc<Self>, guard: &CancelGuard) {
+    pub(super) fn fault(self: &Arc<Self>, guard: &CancelGuard, failure: &Failure) {
+        if is_hint(failure) {
+            return self.silent(guard);
+        }
         guard.turn.replica().contact(false);
-        self.silent(guard);
+        self.strike(&guard.place, guard.turn.replica());
     }
 
-    /// Nothing came in time: too much of that, and it is left alone. Of one call it says nothing: it may just be slow.
+    /// Nothing came in time: what was called may just be slow, and others are not to pay for that.
     pub(super) fn silent(self: &Arc<Self>, guard: &CancelGuard) {
-        self.strike(&guard.place, guard.turn.replica());
+        self.doubt(&guard.place, guard.turn.replica());
     }
 
     /// Puts the request on the link in the peer's dialect.

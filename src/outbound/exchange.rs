@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::dispatch::{Limits, is_repeatable};
 use super::error::{Failure, OutboundError};
-use super::guard::{CancelGuard, Slot};
+use super::guard::{CancelGuard, Slot, is_over};
 use super::legacy;
 use super::offer::Offer;
 use super::replica::is_fault;
@@ -189,8 +189,7 @@ impl Exchange {
         let guard = CancelGuard::new(Arc::clone(&server), place, peer, turn, id).running(request);
         let until = (Instant::now() + self.silence).min(self.hard);
         let sent = timeout_at(until, server.transmit(&guard, request)).await;
-        // The one before is over: nothing is left to cancel.
-        self.guard.armed = false;
+        // The one before may be at work there still: it is cancelled, unless nobody is there to tell.
         self.guard = guard;
         match sent {
             Ok(Ok(wire)) => self.wire = wire,
@@ -209,7 +208,7 @@ impl Exchange {
         server.last_failure.note(&failure);
         let error = server.error(failure, true);
         if is_fault(&error.failure) {
-            server.fault(&self.guard);
+            server.fault(&self.guard, &error.failure);
         }
         match &error.failure {
             // One caller's token says nothing of the others' dialect.
@@ -218,8 +217,7 @@ impl Exchange {
             Failure::Status(400..=499) | Failure::Credentials(_) => self.guard.place.forget(&self.guard.peer),
             _ => {}
         }
-        if matches!(error.failure, Failure::Status(_) | Failure::Credentials(_) | Failure::Exited) {
-            // Refused, or nobody there to tell.
+        if is_over(&error.failure) {
             self.guard.armed = false;
         }
         error

@@ -7,6 +7,7 @@ use prometheus::IntGauge;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
+use super::error::{Failure, OutboundError};
 use super::legacy;
 use super::place::Place;
 use super::pool::Load;
@@ -123,8 +124,22 @@ impl CancelGuard {
         }
     }
 
+    /// It failed on the way. What was sent may be at work there for some time, and ask (F-043).
+    pub(super) fn settle(mut self, error: &OutboundError) {
+        self.armed = error.sent && !is_over(&error.failure);
+    }
+
     pub(super) fn disarm(mut self) {
         self.armed = false;
+    }
+}
+
+/// Whether nothing can be at work there after this: refused, or nobody there to tell. Behind a proxy that waited in
+/// vain somebody may be.
+pub(super) const fn is_over(failure: &Failure) -> bool {
+    match failure {
+        Failure::Status(status) => *status != 504,
+        other => matches!(other, Failure::Credentials(_) | Failure::Exited),
     }
 }
 

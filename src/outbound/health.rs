@@ -26,6 +26,35 @@ impl Server {
         self.tasks.spawn("breaker", async move { while trial(open, (&server, &place, &replica)).await {} });
     }
 
+    /// Something failed there that may be one caller's or one tool's only. It is asked whether it is well, by one at a
+    /// time: where it is not, all that failed meanwhile counts against it.
+    pub(super) fn doubt(self: &Arc<Self>, place: &Arc<Place>, replica: &Arc<Replica>) {
+        if replica.link.is_none() && place.known_peer().is_none() {
+            // To ask a process that ended would be to start it.
+            return self.strike(place, replica);
+        }
+        if !replica.breaker.is_closed() || !replica.doubt() {
+            return;
+        }
+        let (server, place, replica) = (Arc::clone(self), Arc::clone(place), Arc::clone(replica));
+        self.tasks.spawn("doubt", async move {
+            // A caller's own credentials or session may be what does not work.
+            let place = match replica.link {
+                Some(_) if server.service().known_peer().is_some() => server.service(),
+                _ => &place,
+            };
+            let well = server.is_well(place, &replica).await;
+            let doubts = replica.settle();
+            if well {
+                return;
+            }
+            replica.contact(false);
+            for _ in 0..doubts {
+                server.strike(place, &replica);
+            }
+        });
+    }
+
     /// Begins to ask at times, for as long as the server is one of ours.
     pub(super) fn keep_asking(self: &Arc<Self>) {
         let Some(interval) = self.config.health_interval else { return };

@@ -11,7 +11,7 @@ use super::link::http::HttpLink;
 use super::link::sse::Stream;
 use super::offer::Offer;
 use super::place::{Place, Transport};
-use super::replica::{Replica, is_fault};
+use super::replica::{Replica, is_fault, is_hint};
 use super::request::Request;
 use super::server::{Peer, Server};
 use super::wire::Wire;
@@ -59,9 +59,13 @@ pub async fn establish(server: &Arc<Server>, place: &Arc<Place>) -> Result<Peer,
     while let Some(replica) = replicas.pick_any(&failed) {
         match agree(server, At { place, replica: &replica }, None).await {
             Err(error) if is_fault(&error.failure) || matches!(error.failure, Failure::Timeout(_)) => {
-                server.strike(place, &replica);
-                if replicas.are_several() {
-                    replica.contact(false);
+                if !place.key.is_service() && is_hint(&error.failure) {
+                    server.doubt(place, &replica);
+                } else {
+                    server.strike(place, &replica);
+                    if replicas.are_several() {
+                        replica.contact(false);
+                    }
                 }
                 failed.push(replica);
                 last = error;

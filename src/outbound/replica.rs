@@ -1,7 +1,7 @@
 //! Where one server runs: its addresses, each with its connections and its breaker, and which of them is next.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use prometheus::IntGauge;
 
@@ -53,6 +53,9 @@ pub struct Replica {
     pub link: Option<Arc<HttpLink>>,
     /// Whether to.
     pub breaker: Breaker,
+    /// Failures that may be one caller's or one tool's only, since somebody began to ask whether it is well; 0: nobody
+    /// asks.
+    doubts: AtomicU32,
     ward: Ward,
     is_up: AtomicBool,
 }
@@ -61,7 +64,8 @@ impl Replica {
     /// Nobody has been there yet.
     pub fn new(link: Option<Arc<HttpLink>>, ward: &Ward) -> Self {
         let breaker = Breaker::new(ward.rules.failures, &ward.board);
-        Self { link, breaker, ward: ward.clone(), is_up: AtomicBool::new(false) }
+        let (doubts, is_up) = (AtomicU32::new(0), AtomicBool::new(false));
+        Self { link, breaker, doubts, ward: ward.clone(), is_up }
     }
 
     /// A contact succeeded or failed.
@@ -79,6 +83,16 @@ impl Replica {
         if before == 0 && !self.ward.replaced.load(Ordering::Relaxed) {
             self.ward.up.set(i64::from(reached));
         }
+    }
+
+    /// One doubt more: true for the one who is to ask.
+    pub(super) fn doubt(&self) -> bool {
+        self.doubts.fetch_add(1, Ordering::Relaxed) == 0
+    }
+
+    /// The answer is known; how many doubts it is for.
+    pub(super) fn settle(&self) -> u32 {
+        self.doubts.swap(0, Ordering::Relaxed)
     }
 
     /// A valid answer came from there.
@@ -179,6 +193,12 @@ pub const fn is_fault(failure: &Failure) -> bool {
         failure,
         Failure::Unavailable(_) | Failure::Exited | Failure::Malformed(_) | Failure::Status(502..=504)
     )
+}
+
+/// Whether a failure may be all of one tool or one caller: then it is no more than a reason to ask whether the replica
+/// is well.
+pub const fn is_hint(failure: &Failure) -> bool {
+    matches!(failure, Failure::Timeout(_) | Failure::Malformed(_) | Failure::Status(504))
 }
 
 #[cfg(test)]

@@ -308,3 +308,23 @@ async fn a_drain_that_takes_too_long_cancels() {
     exchange.gone().await;
     drop(client);
 }
+
+/// Covers: F-043, H-82: a call whose connection broke, or that a proxy gave up, may still run at a legacy server: it is
+/// cancelled there, and is not forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn f_043_a_call_that_was_lost_is_cancelled() {
+    for how in ["reset", "cut", "504"] {
+        let server = Server::legacy("l", Offer::tools(&["t"])).await;
+        let gateway = Setup::new().http("l", &server.url(), "").start().await;
+        let mut held = server.hold("tools/call");
+        let client = sent(&gateway, call("l_t", "{}")).await;
+        let exchange = held.next().await;
+        let id = exchange.seen.id().unwrap();
+        exchange.spoil(how);
+        server.asked("notifications/cancelled", 1).await;
+        let told = server.requests("notifications/cancelled");
+        assert_eq!(told[0].raw(&["params", "requestId"]), Some(id), "{how}");
+        drop(client);
+        nothing_is_left(&gateway).await;
+    }
+}

@@ -83,10 +83,13 @@ serve({"server/discover": DISCOVER, "tools/list": tools("t"), "tools/call": call
     for name in ["m_t", "l_t", "c_t"] {
         assert_ne!(gateway.send(call(name, r#"{"n":1}"#)).await.result()["isError"], true, "{name}");
     }
-    assert_eq!(modern.requests("server/discover").len(), 1);
+    // Agreed once, and asked once whether it is well.
+    modern.asked("server/discover", 2).await;
+    assert_eq!(modern.requests("server/discover").len(), 2);
     // One session for lists, one for who calls.
     assert_eq!(legacy.requests("initialize").len(), 2);
-    assert_eq!(child.requests("server/discover").len(), 1);
+    eventually("the child is asked too", async || child.requests("server/discover").len() == 2).await;
+    assert!(child.requests("initialize").is_empty());
 }
 
 /// Covers: F-071, H-83: two others are served while one waits, also past its limit.

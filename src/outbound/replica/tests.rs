@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus::IntGauge;
 
-use super::{Replica, Replicas, Turn, Ward, is_fault};
+use super::{Replica, Replicas, Turn, Ward, is_fault, is_hint};
 use crate::config;
 use crate::outbound::error::Failure;
 
@@ -125,4 +125,27 @@ fn what_a_server_says_is_never_held_against_it() {
     ] {
         assert!(!is_fault(&word), "{word}");
     }
+}
+
+#[test]
+fn what_may_be_one_tools_only_is_no_more_than_a_hint() {
+    let second = Duration::from_secs(1);
+    for hint in [Failure::Timeout(second), Failure::Malformed("no JSON"), Failure::Status(504)] {
+        assert!(is_hint(&hint), "{hint}");
+    }
+    for proof in
+        [Failure::Unavailable("refused".into()), Failure::Exited, Failure::Status(502), Failure::Status(503)]
+    {
+        assert!(!is_hint(&proof), "{proof}");
+    }
+}
+
+#[test]
+fn of_many_doubts_one_asks_and_none_is_lost() {
+    let (ward, _) = ward();
+    let replica = Replica::new(None, &ward);
+    assert_eq!([replica.doubt(), replica.doubt(), replica.doubt()], [true, false, false]);
+    assert_eq!(replica.settle(), 3);
+    assert!(replica.doubt(), "the next one asks anew");
+    assert_eq!(replica.settle(), 1);
 }
