@@ -216,9 +216,26 @@ impl Shelf {
         self.slot(kind).known.load_full()
     }
 
+    /// Whether what is known was held against the approved definitions in use, if any are; without it there is nothing
+    /// to use.
+    pub fn is_approved(&self, kind: Kind) -> bool {
+        let Some(guard) = &self.guard else { return true };
+        self.slot(kind).known.load().as_ref().is_some_and(|known| known.approved == guard.number())
+    }
+
+    /// What is known, fresh or not, if it was held against the approved definitions in use.
+    pub fn approved(&self, kind: Kind) -> Option<Arc<Published>> {
+        let approved = self.approval();
+        self.known(kind).filter(|known| known.approved == approved)
+    }
+
+    fn approval(&self) -> u64 {
+        self.guard.as_ref().map_or(0, |guard| guard.number())
+    }
+
     /// What the server offers: from memory while fresh, else asked for, waiting at most `list_timeout`.
     pub async fn look_up(self: &Arc<Self>, kind: Kind) -> Lookup {
-        let known = self.known(kind);
+        let known = self.approved(kind);
         if let Some(known) = known.as_ref().filter(|k| self.is_fresh(kind, k)) {
             self.metrics.cache(kind.as_str(), "hit");
             return Lookup::Fresh(Arc::clone(known));
@@ -245,9 +262,8 @@ impl Shelf {
 
     /// Whether nothing newer is to be expected: in time, and no change told since it was walked.
     fn is_fresh(&self, kind: Kind, known: &Published) -> bool {
-        let approved = self.guard.as_ref().map_or(0, |guard| guard.number());
         !known.restored
-            && known.approved == approved
+            && known.approved == self.approval()
             && known.generation == self.generation(kind)
             && known.is_fresh(Instant::now())
     }

@@ -133,7 +133,8 @@ impl Gateway {
     async fn reference_owner(&self, call: &Call, uri: &str) -> Result<Arc<Shelf>, GatewayError> {
         let listed = || {
             let templates = self.known_view(call, Kind::Templates);
-            templates.route(uri, &call.rights).map(|route| Arc::clone(&route.shelf))
+            let listed = templates.route(uri, &call.rights).map(|route| &route.shelf);
+            listed.filter(|shelf| shelf.is_approved(Kind::Templates)).map(Arc::clone)
         };
         if let Some(shelf) = listed() {
             return Ok(shelf);
@@ -218,7 +219,7 @@ async fn ask(shelves: &[&Arc<Shelf>], uri: &str) -> Option<OutboundError> {
     for shelf in shelves {
         let kinds = [Kind::Resources, Kind::Templates, Kind::Tools];
         for kind in kinds.into_iter().filter(|kind| *kind != Kind::Tools || uri.starts_with(INTERFACE)) {
-            match shelf.known(kind) {
+            match shelf.approved(kind) {
                 Some(known) => {
                     shelf.refresh_if_older(kind, Some(known.id)).await;
                 }
@@ -235,7 +236,7 @@ fn interface_owner(among: &[&Arc<Shelf>], uri: &str) -> Option<Arc<Shelf>> {
         return None;
     }
     let shows = |shelf: &&&Arc<Shelf>| {
-        let tools = shelf.known(Kind::Tools);
+        let tools = shelf.approved(Kind::Tools);
         tools.is_some_and(|tools| tools.items.iter().any(|item| item.ui.as_deref() == Some(uri)))
     };
     among.iter().find(shows).map(|shelf| Arc::clone(shelf))
@@ -256,7 +257,7 @@ pub(super) fn keep(call: &Call, errand: &Errand<'_>, mut kept: Kept) {
 fn template_owner(among: &[&Arc<Shelf>], uri: &str) -> Option<Arc<Shelf>> {
     let mut best: Option<(usize, &Arc<Shelf>)> = None;
     for shelf in among {
-        let Some(known) = shelf.known(Kind::Templates) else { continue };
+        let Some(known) = shelf.approved(Kind::Templates) else { continue };
         let starts = known.items.iter().filter_map(|item| literal_start(&item.native));
         // The longest literal start is the most specific; equal ones keep file order.
         let longest = starts.filter(|start| uri.starts_with(start)).map(str::len).max();

@@ -89,13 +89,17 @@ impl Gateway {
     ) -> Result<Arc<Route>, GatewayError> {
         let view = self.known_view(call, kind);
         if let Some(route) = view.route(name, &call.rights).or_else(|| view.withdrawn(name, &call.rights)) {
-            return Ok(Arc::clone(route));
+            if route.shelf.is_approved(kind) {
+                return Ok(Arc::clone(route));
+            }
+            // What was approved is not what it was: nothing goes by the old until the server is asked again.
+            Box::pin(judge_anew(&route.shelf, kind)).await?;
         }
         // Rare and large: apart, so that a call that finds its route at once does not carry it along.
         Box::pin(self.search(call, kind, name, record)).await
     }
 
-    /// Where a name leads that is not known yet.
+    /// Where a name leads that was not known a moment ago.
     async fn search(
         &self,
         call: &Call,
@@ -113,7 +117,7 @@ impl Gateway {
         let mut missing = None;
         let seen = call.seen(std::slice::from_ref(&kind)).filter(|(_, sees)| *sees);
         for (shelf, _) in seen.filter(|(shelf, _)| could_own(shelf)) {
-            match shelf.known(kind) {
+            match shelf.approved(kind) {
                 Some(known) => {
                     shelf.refresh_if_older(kind, Some(known.id)).await;
                 }
@@ -135,6 +139,20 @@ impl Gateway {
             })),
         }
     }
+}
+
+/// Has a list held against the approved definitions in use. A walk that was under way already may have been held against
+/// those before them.
+async fn judge_anew(shelf: &Arc<Shelf>, kind: Kind) -> Result<(), GatewayError> {
+    for _ in 0..2 {
+        if let Some(error) = join_walk(shelf, kind).await {
+            return Err(error.into());
+        }
+        if shelf.is_approved(kind) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Waits for the first walk of a server of which nothing is known; the error if it brings nothing.

@@ -417,3 +417,52 @@ async fn lists_of_callers_are_walked_with_a_token_only() {
     assert_eq!(listed(&bob).await, [""; 0], "nobody approved what bob is offered");
     gateway.stop().await;
 }
+
+/// Issue 7: an approval that is taken back reaches those who only call and never list, also where each has lists of his
+/// own; and where a server does not list anew, nothing goes by what was approved before.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_approval_taken_back_reaches_who_only_calls() {
+    let people = People::new().await;
+    let offer = |kind: &str| Offer::defined(&[&defined("Sends a note.", false, kind)]).fresh();
+    let own = Server::modern("s", offer("string")).await;
+    let shared = Server::modern("o", offer("string")).await;
+    let bench = Bench::new(&own);
+    let config = std::fs::read_to_string(bench.path("gatehouse.toml")).unwrap();
+    let config = format!("{config}[[server]]\nname = \"o\"\nurl = \"{}\"\n", shared.url());
+    std::fs::write(bench.path("gatehouse.toml"), config).unwrap();
+    assert_eq!(bench.run(&["lock"]).await.0, 0);
+    let before = lock_text(bench.folder.path());
+    own.offer(offer("integer"));
+    shared.offer(offer("integer"));
+    assert_eq!(bench.run(&["lock"]).await.0, 0);
+    let gateway = people
+        .setup()
+        .toml(&format!("[contract]\nlock = {:?}", bench.path("gatehouse.lock").display().to_string()))
+        .http("s", &own.url(), &format!("contract = \"hold\"\n{}", people.exchange("")))
+        .http("o", &shared.url(), "contract = \"hold\"")
+        .start()
+        .await;
+    let alice = people.token("alice");
+    let ask = async |name| gateway.send(with(call(name, r#"{"to":5}"#), &alice)).await;
+    for (name, said) in [("s_send", "s:send"), ("o_send", "o:send")] {
+        assert_eq!(ask(name).await.result()["content"][0]["text"], said);
+    }
+    shared.on("tools/list", |seen| Answer::error(seen, 200, -32603, "not now"));
+    std::fs::write(bench.path("gatehouse.lock"), before).unwrap();
+    let withdrawn = async || ask("s_send").await.text().contains("withdrawn");
+    eventually("her own list is held against what is approved now", withdrawn).await;
+    let refused = async || !ask("o_send").await.text().contains("o:send");
+    eventually("nothing goes by what was approved before", refused).await;
+    for (name, server) in [("s_send", &own), ("o_send", &shared)] {
+        let calls = server.requests("tools/call").len();
+        ask(name).await;
+        assert_eq!(server.requests("tools/call").len(), calls, "{name}");
+    }
+    shared.on("tools/list", |seen| {
+        let list = format!("{{\"resultType\":\"complete\",\"tools\":[{}],\"ttlMs\":0}}", approved());
+        Answer::result(seen, &list)
+    });
+    let reply = gateway.send(with(call("o_send", r#"{"to":"ann"}"#), &alice)).await;
+    assert_eq!(reply.result()["content"][0]["text"], "o:send", "as it was approved: {reply:?}");
+    gateway.stop().await;
+}

@@ -25,6 +25,7 @@ mod chaos;
 mod check;
 mod check_contract;
 mod cluster;
+mod cluster_sessions;
 mod completion;
 mod confirm;
 mod contexts;

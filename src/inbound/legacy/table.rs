@@ -1,4 +1,4 @@
-//! All sessions of this replica: found by their ids, bounded per principal, ended when idle (G-21..G-26, F-027).
+//! All sessions of this replica: found by their ids, bounded per principal, given up when idle (G-21..G-26, F-027).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,7 +120,8 @@ impl Sessions {
         }
         let known = self.lock().get(&principal.id).and_then(|own| own.get(&*ticket.name)).map(Arc::clone);
         match known {
-            Some(session) if self.is_over(&session, Instant::now()) => {
+            // Among several replicas another one may have had it in use meanwhile.
+            Some(session) if self.gateway.cluster().is_none() && self.is_over(&session, Instant::now()) => {
                 self.end(&session);
                 None
             }
@@ -155,30 +156,43 @@ impl Sessions {
         if let Some(gone) = gone {
             self.gateway.metrics.limited("max_sessions");
             self.gauge.dec();
-            self.over(&gone);
+            self.leave(&gone);
         }
         Ok(session)
     }
 
     /// Ends a session for good, if it has not ended yet.
     pub(super) fn end(&self, session: &Session) {
+        if let Some(gone) = self.remove(session) {
+            self.over(&gone);
+        }
+    }
+
+    fn remove(&self, session: &Session) -> Option<Arc<Session>> {
         let mut table = self.lock();
-        let Some(own) = table.get_mut(&session.principal) else { return };
+        let own = table.get_mut(&session.principal)?;
         let gone = own.remove(&session.name);
         if own.is_empty() {
             table.remove(&session.principal);
         }
         drop(table);
-        if let Some(gone) = gone {
-            self.gauge.dec();
-            self.over(&gone);
-        }
+        gone.inspect(|_| self.gauge.dec())
     }
 
     /// Gives up what still runs in any session. Sessions live on: at another replica, or here after a restart.
     pub fn cut(&self) {
         for session in self.lock().values().flat_map(HashMap::values) {
             session.end.cancel();
+        }
+    }
+
+    /// Nobody uses it here any more, or it makes room. Among several replicas another one may have it in use: only what
+    /// is here of it goes, and its client may come back here too. Where its requests are sent stays as it is.
+    fn leave(&self, session: &Session) {
+        if self.gateway.cluster().is_some() && Instant::now() < session.expires {
+            self.finish(session);
+        } else {
+            self.over(session);
         }
     }
 
@@ -223,7 +237,7 @@ impl Sessions {
         idle || now >= session.expires
     }
 
-    /// Ends idle sessions, again and again.
+    /// Gives up idle sessions, again and again.
     async fn sweep(self: Arc<Self>) {
         loop {
             sleep((self.rules().idle / 4).clamp(SWEEP.0, SWEEP.1)).await;
@@ -232,7 +246,7 @@ impl Sessions {
             let now = Instant::now();
             for session in all {
                 if self.is_over(&session, now) {
-                    self.end(&session);
+                    self.remove(&session).iter().for_each(|gone| self.leave(gone));
                 } else {
                     session.tidy();
                 }
