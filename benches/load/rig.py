@@ -55,7 +55,7 @@ tools = ["*"]
 REST = """
 [[limit]]
 per = ["subject", "tool"]
-rate = "60000000/min"
+rate = "1000000/s"
 burst = 1000000
 [audit]
 file = "{audit}"
@@ -127,7 +127,7 @@ class Issuer:
         self.openssl("genrsa", "-out", self.key, "2048")
         modulus = self.openssl("rsa", "-in", self.key, "-noout", "-modulus").decode().strip().split("=")[1]
         key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "bench", "e": "AQAB", "n": base(bytes.fromhex(modulus))}
-        (folder / "jwks").write_text(json.dumps({"keys": [key]}))
+        self.jwks = json.dumps({"keys": [key]})
 
     def openssl(self, *arguments, given=None):
         command = ["openssl", *map(str, arguments)]
@@ -162,6 +162,7 @@ class Bench:
         self.nginx = free_port()
         text = (HERE / "nginx.conf").read_text()
         text = text.replace("@ECHO@", str(self.echo)).replace("@NGINX@", str(self.nginx))
+        text = text.replace("@JWKS@", self.issuer.jwks)
         (self.folder / "nginx.conf").write_text(text)
         command = [nginx_binary(), "-p", folder, "-c", "nginx.conf", "-e", "error.log", "-g", "daemon off;"]
         master = self.start(command, self.nginx)
