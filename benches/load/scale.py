@@ -19,7 +19,7 @@ from pathlib import Path
 
 import rig
 
-SECONDS = 1.5
+SECONDS = 1
 
 
 def call(bench, port, process, **more):

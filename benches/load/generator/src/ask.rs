@@ -101,7 +101,8 @@ pub async fn connect(options: &Options) -> Outcome<(Connection, Option<String>)>
 
 /// Whether a request was refused for there being too much to do.
 pub fn is_refusal(head: &Head, body: &[u8]) -> bool {
-    let limited = || memmem::find(body, b"dev.gatehouse/retryAfterMs").is_some();
+    let says = |text: &[u8]| memmem::find(body, text).is_some();
+    let limited = || says(b"dev.gatehouse/retryAfterMs") || says(b"Try again shortly");
     head.status == 429 || head.status == 503 || limited()
 }
 
