@@ -76,7 +76,7 @@ pub(super) async fn route(door: &Arc<Door>, request: Request, payload: &mut Payl
 }
 
 async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Response {
-    let (method, visitor) = match enter(door, *request, false) {
+    let (method, visitor) = match enter(*request, false) {
         Ok(entered) => entered,
         Err(refused) => return *refused,
     };
@@ -102,7 +102,7 @@ async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Res
 
 /// A request that another replica has sent here: what it knew of it is known.
 pub(super) async fn sent_here(door: &Arc<Door>, request: Request, read: body::Read) -> Response {
-    match enter(door, *request, true) {
+    match enter(*request, true) {
         Ok((Method::POST, visitor)) => posted(door, visitor, read).await,
         Ok((method, visitor)) => bodyless(door, visitor, &method),
         Err(refused) => *refused,
@@ -110,12 +110,10 @@ pub(super) async fn sent_here(door: &Arc<Door>, request: Request, read: body::Re
 }
 
 /// Where a request came, or the answer that refuses it by its head. Boxed: refusals are rare.
-fn enter(door: &Door, visit: Visit, sent_here: bool) -> Result<(Method, Visitor), Box<Response>> {
+fn enter(visit: Visit, sent_here: bool) -> Result<(Method, Visitor), Box<Response>> {
     let at = Instant::now();
     let Visit { http, id: request, address, snapshot, principal, token } = visit;
     let (head, ()) = http.into_parts();
-    let snapshot = snapshot.unwrap_or_else(|| door.gateway.snapshot());
-    // Without a principal nobody looked at this request: its endpoint came a moment later.
     let (Some(endpoint), Some(principal)) = (snapshot.endpoint(head.uri.path()).map(Arc::clone), principal)
     else {
         return Err(Box::new(empty(StatusCode::NOT_FOUND)));

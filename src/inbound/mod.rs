@@ -100,14 +100,21 @@ struct Visit {
     http: http::Request<()>,
     /// What `X-Request-Id` says.
     id: u64,
-    /// The configuration under which it is known who calls: the same for the whole of the request.
-    snapshot: Option<Arc<Snapshot>>,
+    /// The configuration under which it came: the same for the whole of the request.
+    snapshot: Arc<Snapshot>,
     /// The client's address.
     address: Option<IpAddr>,
     /// Who calls, once that is known.
     principal: Option<Arc<Principal>>,
     /// The caller's own token, where it is to be exchanged.
     token: Option<Secret>,
+}
+
+impl Visit {
+    /// A request of which nothing is known yet.
+    const fn new(http: http::Request<()>, snapshot: Arc<Snapshot>) -> Self {
+        Self { http, id: 0, snapshot, address: None, principal: None, token: None }
+    }
 }
 
 type Response = http::Response<Body>;
@@ -147,8 +154,7 @@ async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
     let (head, body) = http.into_parts();
     let mut payload = layers::unread::Payload::new(&head, body);
     let http = http::Request::from_parts(head, ());
-    let visit = Visit { http, id: 0, address: None, snapshot: None, principal: None, token: None };
-    let request = Box::new(visit);
+    let request = Box::new(Visit::new(http, door.gateway.snapshot()));
 
     // Innermost first; a request passes them from the bottom up.
     let lent = &mut payload;
@@ -167,7 +173,7 @@ async fn pass(door: &Arc<Door>, http: http::Request<Incoming>) -> Response {
     // A panic in one request is that request's 500, never a dead gateway.
     let serve = move |request| layers::panic::catch(door, request, serve);
     // Outermost, so that every answer has a request id and every log line of a request names it.
-    let mut response = layers::observe::follow(door, request, serve).await;
+    let mut response = layers::observe::follow(request, serve).await;
     // What a refusal left unread must not cost the client its next request.
     payload.read_away(&mut response).await;
     response

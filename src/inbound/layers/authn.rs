@@ -18,7 +18,7 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
-    let snapshot = door.gateway.snapshot();
+    let snapshot = Arc::clone(&request.snapshot);
     let Some(endpoint) = snapshot.endpoint(request.uri().path()) else {
         return next(request).await;
     };
@@ -55,7 +55,6 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
     if exchanged && let Some(token) = caller_token(request.headers()) {
         request.token = Some(token.0);
     }
-    request.snapshot = Some(snapshot);
     request.principal = Some(principal);
     // Whatever reads headers from here on, a credential is not among them.
     request.headers_mut().remove(header::AUTHORIZATION);

@@ -6,21 +6,19 @@ use http::HeaderValue;
 use tracing::Instrument as _;
 
 use super::address;
-use crate::inbound::{Door, Request, Response};
+use crate::inbound::{Request, Response};
 use crate::net::Peer;
 
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 pub(in crate::inbound) async fn follow<F: Future<Output = Response>>(
-    door: &Door,
     mut request: Request,
     next: impl FnOnce(Request) -> F,
 ) -> Response {
     let id = NEXT.fetch_add(1, Ordering::Relaxed);
     request.id = id;
     if let Some(Peer(peer)) = request.extensions().get::<Peer>() {
-        let snapshot = door.gateway.snapshot();
-        let trusted = &snapshot.config.gateway.trusted_proxies;
+        let trusted = &request.snapshot.config.gateway.trusted_proxies;
         request.address = Some(address::client(peer.ip(), request.headers(), trusted));
     }
     let client = request.address.map(tracing::field::display);

@@ -67,7 +67,7 @@ async fn take(door: &Arc<Door>, path: &str, payload: &mut Payload) -> Response {
     let read = Read { bytes: body, held: read.held };
     let serve = move |request| endpoint::sent_here(door, request, read);
     let serve = move |request| layers::panic::catch(door, request, serve);
-    layers::observe::follow(door, visit, serve).await
+    layers::observe::follow(visit, serve).await
 }
 
 /// The request in a letter, and its body. `None`: it is no letter.
@@ -75,24 +75,22 @@ fn opened(peers: &Peers, door: &Door, bytes: &Bytes) -> Option<(Result<Box<Visit
     let end = memchr::memchr(b'\n', bytes)?;
     let seal = std::str::from_utf8(&bytes[..end]).ok()?;
     let body = bytes.slice(end + 1..);
-    let visit = peers.cluster.open(door.gateway.sealer(), seal, &body).and_then(|letter| visit(&letter));
+    let visit =
+        peers.cluster.open(door.gateway.sealer(), seal, &body).and_then(|letter| visit(door, &letter));
     Some((visit, body))
 }
 
 /// What the replica at which the request came knew of it.
-fn visit(letter: &Letter) -> Result<Box<Visit>, Refused> {
+fn visit(door: &Door, letter: &Letter) -> Result<Box<Visit>, Refused> {
     let principal = Principal::from_carried(letter.principal.get()).ok_or(Refused::Seal)?;
     let mut http = http::Request::new(());
     *http.method_mut() = letter.method.parse().map_err(|_| Refused::Seal)?;
     *http.uri_mut() = letter.path.parse().map_err(|_| Refused::Seal)?;
     *http.headers_mut() = letter.headers();
     Ok(Box::new(Visit {
-        http,
-        id: 0,
         address: letter.address,
-        snapshot: None,
         principal: Some(principal),
-        token: None,
+        ..Visit::new(http, door.gateway.snapshot())
     }))
 }
 
