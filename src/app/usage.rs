@@ -1,13 +1,12 @@
 //! What is counted of deprecated paths outlives the process: read from `state_dir` at the start, written there again and
 //! again, and at the end.
 
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::catalogue::store::replace;
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 use crate::telemetry::usage::Report;
@@ -53,25 +52,10 @@ pub(super) fn close(state_dir: Option<&Path>, metrics: &Metrics) {
     }
 }
 
-/// Whole or not at all; for the owner only, since clients are named in it.
+/// For the owner only, since clients are named in it.
 fn save(path: &Path, report: &Report) {
-    // The last one may come while another is still being written.
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let beside = path.with_extension(format!("{}-{number}.tmp", std::process::id()));
-    let write = || -> io::Result<()> {
-        if let Some(folder) = path.parent() {
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-        }
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        file.write_all(&serde_json::to_vec(report)?)?;
-        file.sync_all()?;
-        std::fs::rename(&beside, path)
-    };
-    if let Err(error) = write() {
-        // What is left of it is of no use.
-        let _ = std::fs::remove_file(&beside);
+    let content = serde_json::to_vec(report).map_err(io::Error::from);
+    if let Err(error) = content.and_then(|content| replace(path, &content)) {
         tracing::warn!(path = %path.display(), %error, "uses of deprecated paths are not kept");
     }
 }

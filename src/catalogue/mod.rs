@@ -23,7 +23,7 @@ pub mod member;
 pub mod publish;
 pub mod reads;
 pub mod shelf;
-mod store;
+pub mod store;
 mod users;
 mod walk;
 pub mod watch;

@@ -4,6 +4,7 @@
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::digest::{SHA256, digest};
@@ -120,15 +121,29 @@ impl Store {
     }
 
     fn write(&self, kind: Kind, content: &[u8]) -> io::Result<()> {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        let path = self.path(kind);
-        let draft = path.with_extension("json.new");
+        replace(&self.path(kind), content)
+    }
+}
+
+/// Puts a file of `state_dir` in place, whole or not at all: written beside the old one and renamed. For the owner only,
+/// as is its folder. May block.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    // Another one may be on its way to the same place, from this process or from another.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let beside = path.with_extension(format!("{}-{number}.new", std::process::id()));
+    let write = || {
+        if let Some(folder) = path.parent() {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
         file.write_all(content)?;
         file.sync_all()?;
-        std::fs::rename(&draft, &path)
-    }
+        std::fs::rename(&beside, path)
+    };
+    // What is left of one that failed is of no use.
+    write().inspect_err(|_| drop(std::fs::remove_file(&beside)))
 }
 
 fn now() -> u64 {
