@@ -40,6 +40,13 @@ pub(super) struct Errand<'a> {
     pub(super) checks: Option<&'a Checks>,
 }
 
+impl<'a> Errand<'a> {
+    /// One of which nothing is kept or checked.
+    pub(super) const fn new(server: &'a Arc<Server>, native: &'a str, request: Request) -> Self {
+        Self { server, native, request, timeout: None, keep: None, promises: false, checks: None }
+    }
+}
+
 impl Gateway {
     pub(super) async fn invoke(
         &self,
@@ -168,13 +175,10 @@ impl Gateway {
         request.name.clone_from(&route.native_header);
         request.param_headers = route.item().bindings.headers_for(sent).map_err(param_error)?;
         let errand = Errand {
-            server: &route.shelf.server,
-            native: route.native(),
-            request,
             timeout: route.item().timeout,
-            keep: None,
             promises: route.shelf.server.config.truncate && promises(&route.item().json),
             checks: told::of_results(route),
+            ..Errand::new(&route.shelf.server, route.native(), request)
         };
         let tool = Some(&route.native_json).filter(|_| kind == Kind::Tools);
         self.count(call, &errand, tool, record).await?;
@@ -264,15 +268,7 @@ impl Gateway {
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;
-        let errand = Errand {
-            server,
-            native: &native,
-            request,
-            timeout: None,
-            keep: None,
-            promises: false,
-            checks: None,
-        };
+        let errand = Errand::new(server, &native, request);
         self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }

@@ -94,8 +94,7 @@ impl Gateway {
         let mut request = self.request(call, Edits::new(), &bound)?;
         request.name = Request::name_value(uri);
         let keep = keep.then_some((&**shelf, epoch));
-        let errand =
-            Errand { server, native: uri, request, timeout: None, keep, promises: false, checks: None };
+        let errand = Errand { keep, ..Errand::new(server, uri, request) };
         self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }

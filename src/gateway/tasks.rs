@@ -91,15 +91,7 @@ impl Gateway {
         // The answers belong to the task, not to a retry: they travel as they are.
         request.retry.answers_at = None;
         request.name = Request::name_value(&id.native);
-        let errand = Errand {
-            server,
-            native: &id.native,
-            request,
-            timeout: None,
-            keep: None,
-            promises: false,
-            checks: None,
-        };
+        let errand = Errand::new(server, &id.native, request);
         self.count(call, &errand, None, record).await?;
         self.converse(errand, &bound, outlet, record).await
     }

@@ -94,7 +94,7 @@ impl Server {
                 place.forget(peer);
                 return Ok(Try::Anew);
             }
-            return Err(self.error(Failure::Unavailable("too much of it failed lately".into()), false));
+            return Err(self.left_alone());
         };
         if request.hop.log_level.is_some() {
             Box::pin(legacy::raise(self, (place, peer), request)).await;

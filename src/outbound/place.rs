@@ -204,7 +204,7 @@ impl Place {
         }
         // The gateway's own attempts have their own pauses, and show that it is back.
         if !self.key.is_service() && matches!(&self.transport, Transport::Http(all) if !all.are_open()) {
-            return Err(server.error(Failure::Unavailable("too much of it failed lately".into()), false));
+            return Err(server.left_alone());
         }
         let (owner, place) = (Arc::clone(server), Arc::clone(self));
         let ready = self.establishing.join(&self.tasks, "establish", || async move {

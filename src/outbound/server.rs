@@ -143,6 +143,11 @@ impl Server {
         OutboundError::new(Arc::clone(&self.name), failure, sent)
     }
 
+    /// Nothing is sent to it for a while.
+    pub(super) fn left_alone(&self) -> OutboundError {
+        self.error(Failure::Unavailable("too much of it failed lately".into()), false)
+    }
+
     /// No answer within the limit that came first: that of silence, or `max_timeout`.
     pub(super) fn timed_out(&self, silence: Duration, at_most: bool) -> OutboundError {
         let failure = Failure::Timeout(if at_most { self.config.max_timeout } else { silence });

@@ -8,9 +8,9 @@ use prometheus::IntCounterVec;
 use super::outcome::Outcome;
 
 /// Names with a label of their own (design §8).
-const NAMED: usize = 200;
+pub(super) const NAMED: usize = 200;
 /// A name can be a URL; longer ones are no label.
-const LONGEST: usize = 256;
+pub(super) const LONGEST: usize = 256;
 /// The label of the rest.
 pub(super) const REST: &str = "other";
 

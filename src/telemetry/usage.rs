@@ -10,14 +10,9 @@ use prometheus::{IntCounter, IntCounterVec, Registry};
 use serde::{Deserialize, Serialize};
 
 use super::Metrics;
+// Clients of one path have a count of their own like those of all calls; paths are as many as the configuration has.
+use super::clients::{LONGEST, NAMED, REST};
 use super::declare::counter;
-
-/// Clients of one path with a count of their own; paths are as many as the configuration has.
-const NAMED: usize = 200;
-/// A name can be a URL; longer ones are counted with the rest.
-const LONGEST: usize = 256;
-/// The rest.
-const REST: &str = "other";
 
 /// All that was counted.
 #[derive(Debug)]

@@ -17,7 +17,8 @@ const TODAY: &str = r#"{"name":"send_report","description":"Sends a report.","in
     "format":{"type":"string","enum":["pdf","html"],"x-mcp-header":"Format"},
     "unit":{"type":"string","enum":["celsius","fahrenheit"]}},"required":["recipient","format"]}}"#;
 
-const AIDS: &str = r#"
+/// What its operator says of it.
+pub(crate) const AIDS: &str = r#"
 [server.tools.override.send_report]
 name = "deliver_report"
 aliases = { to = "recipient" }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::migration::AIDS;
 use crate::support::command::Folder;
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, Setup};
@@ -15,15 +16,6 @@ const YESTERDAY: &str = r#"{"name":"send_report","description":"Sends a report."
 const TODAY: &str = r#"{"name":"send_report","description":"Sends a report.","inputSchema":{"type":"object","properties":{
     "recipient":{"type":"string"},"format":{"type":"string","enum":["pdf","html"]},
     "unit":{"type":"string","enum":["celsius","fahrenheit"]}},"required":["recipient","format"]}}"#;
-
-const AIDS: &str = r#"
-[server.tools.override.send_report]
-name = "deliver_report"
-aliases = { to = "recipient" }
-defaults = { format = "pdf" }
-values = { unit = { C = "celsius", F = "fahrenheit" } }
-deprecated_since = 2026-11-30
-"#;
 
 const KEY: &str = "a-long-and-random-key";
 
