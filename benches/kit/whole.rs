@@ -22,7 +22,7 @@ fn gateway(servers: usize, tools: usize, size: usize) -> SocketAddr {
     let serve = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async move {
-            let app = App::start(config).await.expect("it starts");
+            let app = App::start(config, 0).await.expect("it starts");
             sender.send(app.listen).expect("the bench waits");
             std::future::pending::<()>().await;
         });

@@ -3,8 +3,8 @@
 
     benches/load/scale.py [--gatehouse FILE] [--only NAMES] [--quick] [--write]
 
-Each table measures the same call (1 KB there and back, 16 connections) while one number rises; --write puts the tables
-into benches/README.md. About ten minutes; --quick leaves out the largest numbers.
+Each table measures the same call (1 KB there and back, 16 connections) while one number rises, beside nginx at the same
+call; --write puts the tables into benches/README.md. About fifteen minutes; --quick leaves out the largest numbers.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import rig
@@ -27,20 +28,30 @@ def call(bench, port, process, **more):
     return bench.load(port, "/mcp", **(options | more))
 
 
+def middle(bench, port, process, **more):
+    """The middle one of three, by its ratio to nginx at its ordinary work just before: machines change their speed."""
+    floor = dict(op="echo", size=1024, connections=16, seconds=SECONDS, pid=bench.nginx_pid)
+    runs = []
+    for _ in range(3):
+        nginx = bench.load(bench.nginx, "/t/50/mcp", **floor)
+        line = call(bench, port, process, **more)
+        runs.append(line | {"ratio": line["cpu_per_10k"] / nginx["cpu_per_10k"]})
+    return sorted(runs, key=lambda run: run["ratio"])[1]
+
+
 class Table:
     """Rows whose first is what the others are held against."""
 
     def __init__(self, title, unit, more=""):
-        self.lines = [f"**{title}**", "", f"| {unit} | CPU s / 10,000 calls | against the first | p50, µs | memory, MB |{more}"]
-        self.lines += [f"| ---: | ---: | ---: | ---: | ---: |{' ---: |' if more else ''}"]
+        self.lines = [f"**{title}**", "", f"| {unit} | CPU s / 10,000 calls | × nginx | against the first | p50, µs | memory, MB |{more}"]
+        self.lines += [f"| ---: | ---: | ---: | ---: | ---: | ---: |{' ---: |' if more else ''}"]
         self.first = None
 
     def add(self, label, line, more=""):
-        cost = line["cpu_per_10k"]
-        self.first = self.first or cost
-        self.lines.append(
-            f"| {label} | {cost:.3f} | {cost / self.first:.2f} | {line['p50_us']:.0f} | {line['memory_mb']:.0f} |{more}"
-        )
+        cost, ratio = line["cpu_per_10k"], line["ratio"]
+        self.first = self.first or ratio
+        grown, p50, memory = ratio / self.first, line["p50_us"], line["memory_mb"]
+        self.lines.append(f"| {label} | {cost:.3f} | {ratio:.2f} | {grown:.2f} | {p50:.0f} | {memory:.0f} |{more}")
         print(self.lines[-1], flush=True)
 
 
@@ -51,8 +62,8 @@ def series(bench, title, unit, numbers, paths, **setting):
         more = {name: value(number) if callable(value) else value for name, value in setting.items()}
         process, listen, _ = bench.start_gatehouse(paths(number), **more)
         tokens = {"tokens": bench.tokens} if more.get("full") else {}
-        runs = [call(bench, listen, process, **tokens) for _ in range(3)]
-        table.add(f"{number:,}", sorted(runs, key=lambda run: run["cpu_per_10k"])[1])
+        line = middle(bench, listen, process, **tokens)
+        table.add(f"{number:,}", line)
         bench.stop(process)
     return table.lines
 
@@ -74,13 +85,14 @@ def principals(bench, up):
     table = Table("Principals (RS256 tokens, taken in turn)", "principals")
     all = bench.folder / "all-tokens"
     for number in up(1, 100, 1000, 10_000):
-        all.write_text("".join(bench.issuer.token(f"user-{n}") + "\n" for n in range(number)))
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            all.write_text("".join(pool.map(lambda n: bench.issuer.token(f"user-{n}") + "\n", range(number))))
         process, listen, _ = bench.start_gatehouse(["/t/50/mcp"] * 10, full=True)
         # Every token is verified once, before anything is counted.
         seconds = 1 + number / 1000
         call(bench, listen, process, tokens=all, seconds=seconds)
-        runs = [call(bench, listen, process, tokens=all) for _ in range(3)]
-        table.add(f"{number:,}", sorted(runs, key=lambda run: run["cpu_per_10k"])[1])
+        line = middle(bench, listen, process, tokens=all)
+        table.add(f"{number:,}", line)
         bench.stop(process)
     return table.lines
 
@@ -91,16 +103,16 @@ def held(bench, up, title, unit, op, mode):
         process, listen, _ = bench.start_gatehouse(["/t/50/mcp"])
         each, holder = 0, None
         if number:
-            options = dict(op=op, mode=mode, connections=number, seconds=SECONDS * 6, pid=process.pid)
+            options = dict(op=op, mode=mode, connections=number, seconds=SECONDS * 12, pid=process.pid)
             command = bench.command(listen, "/mcp", **options)
             holder = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             if holder.stderr.readline().strip() != "held":
                 raise SystemExit(f"{title}: {holder.communicate()}")
-        runs = [call(bench, listen, process) for _ in range(3)]
+        line = middle(bench, listen, process)
         if holder:
             said = rig.json.loads(holder.communicate()[0])
             each = said["bytes_each"] / 1024
-        table.add(f"{number:,}", sorted(runs, key=lambda run: run["cpu_per_10k"])[1], f" {each:.1f} |")
+        table.add(f"{number:,}", line, f" {each:.1f} |")
         bench.stop(process)
     return table.lines
 
@@ -117,8 +129,8 @@ def concurrent(bench, up):
     table = Table("Calls at once (one connection each)", "calls")
     for number in up(1, 16, 256, 2000):
         process, listen, _ = bench.start_gatehouse(["/t/50/mcp"], permits=4096, queue=4096)
-        runs = [call(bench, listen, process, connections=number) for _ in range(3)]
-        table.add(f"{number:,}", sorted(runs, key=lambda run: run["cpu_per_10k"])[1])
+        line = middle(bench, listen, process, connections=number)
+        table.add(f"{number:,}", line)
         bench.stop(process)
     return table.lines
 

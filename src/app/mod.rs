@@ -22,7 +22,7 @@ use crate::cluster::Cluster;
 use crate::config::{Config, Files, Gateway as GatewayConfig, Guarding};
 use crate::gateway::{Gateway, Snapshot};
 use crate::inbound::{self, Bounds, Door, Guard, Peers, Sessions, Terms};
-use crate::net::{self, Budget, Identity, IdentityFiles, ListenOptions, ListenStats};
+use crate::net::{self, Budget, Identity, IdentityFiles, Lanes, ListenOptions, ListenStats};
 use crate::outbound::Servers;
 use crate::outbound::link::stdio::harden_process;
 use crate::seal::Sealer;
@@ -71,8 +71,9 @@ pub struct App {
 }
 
 impl App {
-    /// Starts a gateway. Ready to accept when this returns; servers are contacted behind it.
-    pub async fn start(config: Config) -> anyhow::Result<Self> {
+    /// Starts a gateway that serves clients on so many threads of their own; 0: on the runtime that runs this. Ready to
+    /// accept when this returns; servers are contacted behind it.
+    pub async fn start(config: Config, threads: usize) -> anyhow::Result<Self> {
         harden();
         let config = Arc::new(config);
         let (public, private) =
@@ -87,7 +88,8 @@ impl App {
         let (sight, gateway) = Sight::start(gateway.with_budget(budget.clone()), &config, &tasks)?;
         usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
-        keep(&gateway, &tasks);
+        let lanes = lanes(threads, &tasks)?;
+        keep(&gateway, lanes.as_ref(), &tasks);
 
         let stats = Arc::new(ListenStats::default());
         let door = Arc::new(door(&config, listen, &gateway, &budget, &tasks)?);
@@ -107,7 +109,7 @@ impl App {
         let replicas = replicas.map(|replicas| replicas.serve(&door, options(Arc::default(), None)));
         let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::clone(&door));
-        let public_options = ListenOptions { proxies, ..options(stats, identity.clone()) };
+        let public_options = ListenOptions { proxies, lanes, ..options(stats, identity.clone()) };
         let served = tasks
             .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
@@ -165,9 +167,15 @@ fn door(
 }
 
 /// What the core does beside its calls.
-fn keep(gateway: &Arc<Gateway>, tasks: &Tasks) {
+fn keep(gateway: &Arc<Gateway>, lanes: Option<&Arc<Lanes>>, tasks: &Tasks) {
     tasks.spawn("playbooks", Arc::clone(gateway).keep_playbooks());
-    tasks.spawn("load", gateway.watch_load());
+    tasks.spawn("load", gateway.watch_load(lanes.cloned(), tasks));
+}
+
+/// The threads that serve clients.
+fn lanes(threads: usize, tasks: &Tasks) -> anyhow::Result<Option<Arc<Lanes>>> {
+    let start = || Lanes::start(threads, tasks).context("threads cannot be started");
+    (threads > 0).then(start).transpose()
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -359,6 +367,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         keep_alive: config.keepalive_interval,
         tls: None,
         proxies: Vec::new(),
+        lanes: None,
         stats,
     }
 }

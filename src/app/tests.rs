@@ -29,7 +29,7 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
 /// Covers: issue 6: fifty configurations; of all but the last neither snapshot nor server nor task is left.
 #[tokio::test]
 async fn old_configurations_are_let_go() {
-    let app = App::start(config(0)).await.unwrap();
+    let app = App::start(config(0), 0).await.unwrap();
     let servers = |app: &App| app.gateway.servers.all().iter().map(Arc::downgrade).collect::<Vec<_>>();
     let kept = servers(&app)[0].clone();
     app.reload(config(1)).await.unwrap();

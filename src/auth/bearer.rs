@@ -55,7 +55,10 @@ fn is_token((name, _): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)) -
 /// The letters of RFC 6750 §2.1.
 fn is_b64token(token: &str) -> bool {
     let body = token.trim_end_matches('=');
-    !body.is_empty() && body.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte))
+    let fits =
+        |byte: u8| byte.is_ascii_alphanumeric() | matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/');
+    // Without an early end: tokens are long, and nearly all of them fit.
+    !body.is_empty() && body.bytes().fold(true, |all, byte| all & fits(byte))
 }
 
 #[cfg(test)]

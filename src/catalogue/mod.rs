@@ -63,6 +63,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Numbers snapshots: two with the same number hold the same.
 static SNAPSHOTS: AtomicU64 = AtomicU64::new(1);
 
+/// Counts lists that were put in place: as long as it stands still, nothing is known that was not known before.
+static CHANGES: AtomicU64 = AtomicU64::new(1);
+
+/// How often any list of any server was put in place; ask before looking at what is known.
+pub fn changes() -> u64 {
+    CHANGES.load(Ordering::Acquire)
+}
+
+pub(super) fn note_change() {
+    CHANGES.fetch_add(1, Ordering::AcqRel);
+}
+
 pub(super) fn next_snapshot() -> u64 {
     SNAPSHOTS.fetch_add(1, Ordering::Relaxed)
 }

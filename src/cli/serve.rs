@@ -1,5 +1,6 @@
 //! `gatehouse serve`: the gateway until a signal ends it.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,7 +40,9 @@ pub async fn run(args: ServeArgs) -> ExitCode {
     let (Ok(mut term), Ok(mut int), Ok(hangup)) = signals else {
         return complain(&"signals cannot be handled", code::START);
     };
-    let exit = match App::start(config).await {
+    // One for each core: a call that has begun on one stays there.
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let exit = match App::start(config, threads).await {
         Ok(app) => {
             app.follow(args.config, files, hangup, logs.level.clone());
             attend(app, &mut term, &mut int).await

@@ -1,15 +1,16 @@
 //! Load shedding: when the process falls behind with its work for good, or nearly holds all the bytes it may, some new
 //! calls are refused at once, so that the others are answered in time (`max_lag`, `max_buffered`).
 
-use std::sync::Weak;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
 use super::Gateway;
-use crate::net::Budget;
+use crate::net::{Budget, Lanes};
 use crate::protocol::method::Method;
+use crate::tasks::Tasks;
 
 /// How often it is looked how late the process is.
 const LOOK: Duration = Duration::from_millis(100);
@@ -67,11 +68,14 @@ impl Load {
 }
 
 /// Looks at how late the process is, for as long as there is a gateway.
-pub(super) async fn watch(gateway: Weak<Gateway>) {
+pub(super) async fn watch(gateway: Weak<Gateway>, lanes: Option<Arc<Lanes>>, tasks: Tasks) {
     let mut window = Window::begin();
     loop {
         let asleep = Instant::now();
         sleep(LOOK).await;
+        if let Some(lanes) = &lanes {
+            lanes.touch(&tasks).await;
+        }
         let Some(gateway) = gateway.upgrade() else { return };
         let now = Instant::now();
         let delay = now.saturating_duration_since(asleep).saturating_sub(LOOK);

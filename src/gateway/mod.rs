@@ -59,7 +59,7 @@ use crate::auth::Principal;
 use crate::catalogue::{Catalogue, Shelf};
 use crate::cluster::Cluster;
 use crate::config::Secret;
-use crate::net::Budget;
+use crate::net::{Budget, Lanes};
 use crate::outbound::Servers;
 use crate::policy::Rights;
 use crate::protocol::edit::Parts;
@@ -67,6 +67,7 @@ use crate::protocol::envelope::Envelope;
 use crate::protocol::method::{Kind, Method};
 use crate::protocol::version::{Era, Revision};
 use crate::seal::Sealer;
+use crate::tasks::Tasks;
 use crate::telemetry::audit::Audit;
 use crate::telemetry::{Metrics, Spans};
 use record::Record;
@@ -269,8 +270,12 @@ impl Gateway {
     }
 
     /// Looks at how late the process is with its work, and refuses calls while it is too late (`max_lag`).
-    pub fn watch_load(self: &Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
-        load::watch(Arc::downgrade(self))
+    pub fn watch_load(
+        self: &Arc<Self>,
+        lanes: Option<Arc<Lanes>>,
+        tasks: &Tasks,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        load::watch(Arc::downgrade(self), lanes, tasks.clone())
     }
 
     /// What seals handles that clients hold.

@@ -162,11 +162,16 @@ impl Snapshot {
 impl Endpoint {
     /// What each server shows a caller, in the order of the members; `context` is asked for only where it matters.
     pub(super) fn shown(&self, context: impl FnOnce() -> Arc<Context>) -> Arc<[Arc<Shelf>]> {
-        if self.members.iter().all(|member| !member.is_per_user()) {
+        if !self.is_per_user() {
             return Arc::clone(&self.service);
         }
         let context = context();
         self.members.iter().map(|member| member.shelf(|| Arc::clone(&context))).collect()
+    }
+
+    /// Whether some server sees each caller as himself.
+    pub const fn is_per_user(&self) -> bool {
+        matches!(self.views, Views::Own(_))
     }
 
     /// What each server shows the gateway itself.

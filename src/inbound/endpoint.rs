@@ -33,6 +33,8 @@ pub(super) struct Arrival {
 #[derive(Debug)]
 pub(super) struct Visitor {
     pub(super) headers: HeaderMap,
+    /// What it can read.
+    pub(super) accepts: Accepts,
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) principal: Arc<Principal>,
@@ -118,16 +120,18 @@ fn enter(visit: Visit, sent_here: bool) -> Result<(Method, Visitor), Box<Respons
     else {
         return Err(Box::new(empty(StatusCode::NOT_FOUND)));
     };
-    if let Some(refused) = check_head(&head) {
+    let accepts = accept::accepts(&head.headers);
+    if let Some(refused) = check_head(&head, accepts) {
         return Err(Box::new(refused));
     }
     let headers = head.headers;
-    let visitor = Visitor { headers, endpoint, snapshot, principal, token, sent_here, request, address, at };
+    let visitor =
+        Visitor { headers, accepts, endpoint, snapshot, principal, token, sent_here, request, address, at };
     Ok((head.method, visitor))
 }
 
 fn bodyless(door: &Arc<Door>, visitor: Visitor, method: &Method) -> Response {
-    let accepts = accept::accepts(&visitor.headers);
+    let accepts = visitor.accepts;
     match *method {
         Method::GET => legacy::get(door, visitor, accepts),
         Method::DELETE => legacy::delete(door, &visitor),
@@ -136,7 +140,7 @@ fn bodyless(door: &Arc<Door>, visitor: Visitor, method: &Method) -> Response {
 }
 
 async fn posted(door: &Arc<Door>, visitor: Visitor, read: body::Read) -> Response {
-    let accepts = accept::accepts(&visitor.headers);
+    let accepts = visitor.accepts;
     if legacy::is_batch(&read.bytes) && in_session(&visitor) {
         return Box::pin(legacy::post_batch(door, visitor, read.bytes, accepts, read.held)).await;
     }
@@ -195,7 +199,7 @@ async fn message(door: &Arc<Door>, arrival: Arrival, accepts: Accepts, held: Hel
 }
 
 /// Refusals that need no body (H-02, H-06, H-07, F-090).
-fn check_head(head: &Head) -> Option<Response> {
+fn check_head(head: &Head, accepts: Accepts) -> Option<Response> {
     match head.method {
         Method::POST => {}
         Method::GET | Method::DELETE => return None,
@@ -204,7 +208,6 @@ fn check_head(head: &Head) -> Option<Response> {
     if !accept::is_json(&head.headers) {
         return Some(empty(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-    let accepts = accept::accepts(&head.headers);
     (!accepts.json && !accepts.events).then(|| empty(StatusCode::NOT_ACCEPTABLE))
 }
 

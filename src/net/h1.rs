@@ -19,6 +19,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::body::Body;
 use super::error::{ClientError, Stage, chain};
+use super::lanes;
 use super::lease::Counted;
 
 /// How long a connection may take from the end of its answer until it can take another request.
@@ -29,6 +30,8 @@ pub(super) struct H1 {
     sender: http1::SendRequest<Body>,
     /// `None` once it has ended.
     io: Option<Io>,
+    /// The lane at which its socket is registered.
+    pub(super) lane: usize,
     /// Its place in the pool's count.
     _counted: Option<Counted>,
 }
@@ -51,13 +54,23 @@ impl H1 {
     /// Begins HTTP/1.1 on a connected socket.
     pub(super) async fn plain(io: TcpStream, counted: Option<Counted>) -> Result<Self, ClientError> {
         let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(failed)?;
-        Ok(Self { sender, io: Some(Io::Plain(Box::new(connection))), _counted: counted })
+        Ok(Self {
+            sender,
+            io: Some(Io::Plain(Box::new(connection))),
+            lane: lanes::current(),
+            _counted: counted,
+        })
     }
 
     /// The same over TLS.
     pub(super) async fn tls(io: TlsStream<TcpStream>, counted: Option<Counted>) -> Result<Self, ClientError> {
         let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(failed)?;
-        Ok(Self { sender, io: Some(Io::Tls(Box::new(connection))), _counted: counted })
+        Ok(Self {
+            sender,
+            io: Some(Io::Tls(Box::new(connection))),
+            lane: lanes::current(),
+            _counted: counted,
+        })
     }
 
     /// A connection over anything.
@@ -67,7 +80,7 @@ impl H1 {
         T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + Sync + 'static,
     {
         let (sender, connection) = http1::handshake(TokioIo::new(io)).await.expect("no byte is read yet");
-        Self { sender, io: Some(Io::Scripted(Box::pin(connection))), _counted: None }
+        Self { sender, io: Some(Io::Scripted(Box::pin(connection))), lane: 0, _counted: None }
     }
 
     /// Sends a request and waits for the head of its answer; an error gives the request back if it was not sent.

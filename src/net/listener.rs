@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use super::identity::Identity;
+use super::lanes::{Lanes, Seat};
 use super::serve::{Server, refuse};
 use crate::tasks::Tasks;
 
@@ -43,6 +44,8 @@ pub struct ListenOptions {
     pub tls: Option<Arc<Identity>>,
     /// Who may say by the PROXY protocol whose connection it is.
     pub proxies: Vec<IpNet>,
+    /// The threads that serve its connections; `None`: the runtime that runs it.
+    pub lanes: Option<Arc<Lanes>>,
     /// What is counted; clone it before to read it.
     pub stats: Arc<ListenStats>,
 }
@@ -85,6 +88,9 @@ impl Drop for OneOf {
     }
 }
 
+/// The task of one connection.
+const CONNECTION: &str = "http client connection";
+
 /// Refusals that may be under way at once; beyond it connections are closed without a word.
 const MAX_REFUSING: usize = 64;
 
@@ -105,17 +111,21 @@ pub async fn serve<S, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let stats = Arc::clone(&options.stats);
-    let max = options.max_connections;
+    let (max, lanes) = (options.max_connections, options.lanes.clone());
     let server = Arc::new(Server::new(service, options, tasks.clone(), drain.clone()));
     let connections = TaskTracker::new();
     let accept = || listener.accept();
     let mut each = |(stream, peer): (TcpStream, SocketAddr)| {
         if let Some(open) = OneOf::new(&stats, |stats| &stats.open, max) {
             let (server, token) = (Arc::clone(&server), connections.token());
-            tasks.spawn("http client connection", async move {
+            let serve = move |stream| async move {
                 let _held = (open, token);
                 server.connection(stream, peer).await;
-            });
+            };
+            match lanes.as_ref().and_then(Lanes::seat) {
+                None => drop(tasks.spawn(CONNECTION, serve(stream))),
+                Some(seat) => settle(stream, seat, &tasks, serve),
+            }
             return;
         }
         stats.refused.fetch_add(1, Ordering::Relaxed);
@@ -130,6 +140,27 @@ pub async fn serve<S, B>(
     last_ones(listener, each);
     connections.close();
     connections.wait().await;
+}
+
+/// Serves a connection at its seat.
+fn settle<F>(
+    stream: TcpStream,
+    seat: Seat,
+    tasks: &Tasks,
+    serve: impl FnOnce(TcpStream) -> F + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let lane = seat.handle().clone();
+    // A socket hears from the runtime it is registered at.
+    let moved = stream.into_std();
+    tasks.spawn_on(&lane, CONNECTION, async move {
+        let _seat = seat;
+        match moved.and_then(TcpStream::from_std) {
+            Ok(stream) => serve(stream).await,
+            Err(error) => tracing::warn!(%error, "a connection could not be handed to its thread"),
+        }
+    });
 }
 
 /// Takes those that had connected when the listener was closed: the system has said yes to them, and they may have sent

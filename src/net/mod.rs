@@ -12,6 +12,7 @@ mod gate;
 mod h1;
 mod h2;
 pub mod identity;
+pub mod lanes;
 mod lease;
 pub mod listener;
 pub mod oauth;
@@ -30,6 +31,7 @@ pub use client_identity::ClientIdentity;
 pub use error::{ClientError, Stage};
 pub use fetch::{FetchError, Fetched, Remote};
 pub use identity::{Identity, IdentityError, IdentityFiles, PeerCertificate};
+pub use lanes::Lanes;
 pub use listener::{ListenOptions, ListenStats, Peer, serve};
 pub use reach::Reach;
 

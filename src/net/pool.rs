@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::h1::H1;
+use super::lanes;
 use super::lease::{DialPermit, Grant, H2, Slot};
 use crate::tasks::Tasks;
 
@@ -225,16 +226,20 @@ impl Pool {
         unused
     }
 
-    /// The connection that was used last, if it is young and the server has not closed it; what is found dead on the
-    /// way is to be dropped without the lock.
+    /// The connection of this lane that was used last, if it is young and the server has not closed it; what is found
+    /// dead on the way is to be dropped without the lock. That of another lane only where no more may be opened: with
+    /// it each step of the call is one between threads.
     fn pop_idle(&self, state: &mut State, dead: &mut Vec<H1>) -> Option<H1> {
-        while let Some(mut idle) = state.idle.pop() {
+        let (lane, full) = (lanes::current(), state.open >= self.max_connections);
+        loop {
+            let own = state.idle.iter().rposition(|idle| idle.h1.lane == lane);
+            let at = own.or_else(|| state.idle.len().checked_sub(1).filter(|_| full))?;
+            let mut idle = state.idle.remove(at);
             if idle.since.elapsed() < self.idle_timeout && idle.h1.is_ready() {
                 return Some(idle.h1);
             }
             dead.push(idle.h1);
         }
-        None
     }
 
     fn free_slot(self: &Arc<Self>, state: &mut State) -> Option<Slot> {

@@ -8,6 +8,7 @@ use bytestring::ByteString;
 use super::code;
 use super::meta::Meta;
 use super::object::{Object, ObjectError, Span, string};
+use super::scan;
 
 /// A JSON-RPC id as its exact text: type and digits survive (M-04).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -256,7 +257,8 @@ pub fn exceeded(bytes: &[u8], limits: Limits) -> Option<Bound> {
     let (mut depth, mut elements, mut at) = (0usize, 0usize, 0usize);
     while let Some(&byte) = bytes.get(at) {
         match byte {
-            b'"' => at = end_of_string(bytes, at + 1),
+            // What is no string is refused by whoever reads it.
+            b'"' => at = scan::string(bytes, at)? - 1,
             b'{' | b'[' => {
                 depth += 1;
                 if depth > limits.max_depth {
@@ -278,17 +280,4 @@ pub fn exceeded(bytes: &[u8], limits: Limits) -> Option<Bound> {
 
 fn is_empty_container(rest: &[u8]) -> bool {
     matches!(rest.iter().find(|b| !b.is_ascii_whitespace()), None | Some(b'}' | b']'))
-}
-
-/// The position of the closing quote of a string whose content begins at `from`.
-fn end_of_string(bytes: &[u8], from: usize) -> usize {
-    let mut at = from;
-    while let Some(step) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
-        at += step;
-        if bytes[at] == b'"' {
-            return at;
-        }
-        at += 2;
-    }
-    bytes.len()
 }

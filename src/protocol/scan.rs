@@ -3,6 +3,8 @@
 //! A call's arguments and results are looked at only this way, so this is where a large result's time goes: strings
 //! are passed in blocks, which a parser that builds values cannot do. `tests/scan.rs` holds it against serde_json.
 
+use wide::u8x16;
+
 /// The first byte at or behind `at` that is no white space.
 pub(super) fn space(bytes: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\t' | b'\r') = bytes.get(at) {
@@ -63,16 +65,26 @@ pub(super) fn string(bytes: &[u8], at: usize) -> Option<usize> {
     if bytes.get(at) != Some(&b'"') {
         return None;
     }
-    let mut at = at + 1;
-    loop {
-        at += plain(&bytes[at..]);
-        match bytes.get(at)? {
-            b'"' => return Some(at + 1),
-            b'\\' => at = escape(bytes, at)?,
-            // A control character.
-            _ => return None,
+    let (mut block, mut next) = (at + 1, at + 1);
+    while block < bytes.len() {
+        let mut found = specials(&bytes[block..]);
+        while found != 0 {
+            let hit = block + found.trailing_zeros() as usize;
+            found &= found - 1;
+            if hit < next {
+                // A part of the escape before it.
+                continue;
+            }
+            match bytes.get(hit)? {
+                b'"' => return Some(hit + 1),
+                b'\\' => next = escape(bytes, hit)?,
+                // A control character.
+                _ => return None,
+            }
         }
+        block += BLOCK;
     }
+    None
 }
 
 /// Where the value of the member begins whose key is at `at`.
@@ -128,52 +140,30 @@ fn escape(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// How many bytes stand before the first quote, backslash or control character.
-fn plain(bytes: &[u8]) -> usize {
-    let (blocks, _) = bytes.as_chunks::<64>();
-    let clean = 64 * blocks.iter().take_while(|block| !has_special(block)).count();
-    clean + plain_by_words(&bytes[clean..])
+/// Bytes that are looked at together: one bit each.
+const BLOCK: usize = 64;
+
+/// Which of the next bytes end a plain run of a string: quotes, backslashes, control characters. One bit each, the first
+/// lowest. A text full of escapes costs no more looks than one without.
+fn specials(bytes: &[u8]) -> u64 {
+    let Some(block) = bytes.first_chunk::<BLOCK>() else {
+        // Blanks are nothing special.
+        let mut block = [b' '; BLOCK];
+        block[..bytes.len()].copy_from_slice(bytes);
+        return specials_of(&block);
+    };
+    specials_of(block)
 }
 
-/// Whether there is one among 64 bytes. Without an early end, so that the compiler makes vectors of it: long strings
-/// are passed a third faster than by words.
-fn has_special(block: &[u8; 64]) -> bool {
-    block.iter().fold(false, |found, byte| found | special(*byte))
-}
-
-const fn special(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
-}
-
-fn plain_by_words(bytes: &[u8]) -> usize {
-    let (pairs, rest) = bytes.as_chunks::<16>();
-    for (at, pair) in pairs.iter().enumerate() {
-        let [low, high] = [word(pair.first_chunk()), word(pair.last_chunk())];
-        if (low | high) != 0 {
-            let first = if low == 0 { 8 + first_hit(high) } else { first_hit(low) };
-            return at * 16 + first;
-        }
-    }
-    let before = bytes.len() - rest.len();
-    before + rest.iter().position(|byte| special(*byte)).unwrap_or(rest.len())
-}
-
-/// The highest bit of each of eight bytes that is a quote, a backslash or a control character, by arithmetic on
-/// all at once. A borrow can only come from such a byte, so it never makes up an earlier one.
-fn word(bytes: Option<&[u8; 8]>) -> u64 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    let Some(bytes) = bytes else { return 0 };
-    let word = u64::from_le_bytes(*bytes);
-    // With this bit turned, quotes lie right above the control characters, and blanks elsewhere.
-    let turned = word ^ (ONES * 2);
-    let below = turned.wrapping_sub(ONES * 0x21) & !turned;
-    let slash = word ^ (ONES * b'\\' as u64);
-    let slash = slash.wrapping_sub(ONES) & !slash;
-    (below | slash) & (ONES << 7)
-}
-
-const fn first_hit(hits: u64) -> usize {
-    hits.trailing_zeros() as usize / 8
+fn specials_of(block: &[u8; BLOCK]) -> u64 {
+    let (vectors, _) = block.as_chunks::<16>();
+    vectors.iter().enumerate().fold(0, |found, (at, vector)| {
+        let vector = u8x16::from(*vector);
+        let quote = vector.simd_eq(u8x16::splat(b'"'));
+        let slash = vector.simd_eq(u8x16::splat(b'\\'));
+        let control = vector.min(u8x16::splat(0x1f)).simd_eq(vector);
+        found | u64::from((quote | slash | control).to_bitmask()) << (16 * at)
+    })
 }
 
 /// What is open around a value, innermost last: `true` for an object. One bit a level, so that nothing is

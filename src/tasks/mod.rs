@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,8 +43,25 @@ impl Tasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (stop, panics) = (self.stop.clone(), Arc::clone(&self.panics));
-        self.tracker.spawn(async move {
+        self.tracker.spawn(self.guarded(name, work))
+    }
+
+    /// The same on another runtime.
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that spawns")]
+    pub fn spawn_on<F>(&self, runtime: &Handle, name: &'static str, work: F) -> JoinHandle<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.tracker.spawn_on(self.guarded(name, work), runtime)
+    }
+
+    fn guarded<F>(&self, name: &'static str, work: F) -> impl Future<Output = ()> + Send + use<F>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        // A token of its own: the shared one is a lock that every task would touch at every step.
+        let (stop, panics) = (self.stop.child_token(), Arc::clone(&self.panics));
+        async move {
             let work = AssertUnwindSafe(work).catch_unwind();
             tokio::select! {
                 done = work => {
@@ -54,7 +72,7 @@ impl Tasks {
                 }
                 () = stop.cancelled() => {}
             }
-        })
+        }
     }
 
     /// Runs `work` on a thread of its own: for what blocks, and for what must outlive the tasks that feed it. Its end

@@ -3,8 +3,9 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, Thread};
 use std::time::{Duration, SystemTime};
 
 use prometheus::IntCounter;
@@ -27,6 +28,8 @@ const QUEUE: usize = 8192;
 const HELD: usize = 32 * 1024 * 1024;
 /// How long a call waits for its line at most.
 const SURE: Duration = Duration::from_secs(10);
+/// How long lines wait for others, so that not each of them wakes the writer. Those that somebody waits for do not.
+const LINGER: Duration = Duration::from_millis(20);
 /// Bytes that are written at once.
 const BATCH: usize = 64 * 1024;
 
@@ -147,6 +150,8 @@ struct State {
     held: AtomicUsize,
     /// The last write failed.
     broken: AtomicBool,
+    /// The writer's thread, once it runs.
+    writer: OnceLock<Thread>,
 }
 
 #[derive(Debug)]
@@ -208,6 +213,7 @@ impl Audit {
             self.state.held.fetch_add(entry.weight(), Ordering::Relaxed);
             room.send(Message::Entry(Box::new(entry), Some(sender)));
             lost.0 = None;
+            self.hurry();
             written.await.unwrap_or(false)
         };
         tokio::time::timeout(SURE, work).await.unwrap_or(false)
@@ -229,6 +235,7 @@ impl Audit {
     pub async fn move_to(&self, opened: Opened) {
         let (sender, done) = oneshot::channel();
         if self.sender.send(Message::Move(opened, sender)).await.is_ok() {
+            self.hurry();
             let _ = done.await;
         }
     }
@@ -237,8 +244,14 @@ impl Audit {
     pub async fn close(&self) {
         let (sender, done) = oneshot::channel();
         if self.sender.send(Message::Stop(sender)).await.is_ok() {
+            self.hurry();
             let _ = done.await;
         }
+    }
+
+    /// Somebody waits.
+    fn hurry(&self) {
+        self.state.writer.get().iter().for_each(|writer| writer.unpark());
     }
 }
 
@@ -257,8 +270,15 @@ impl Writer {
     /// Writes until it is told to stop, or nobody is left who could.
     pub fn run(mut self) {
         let mut stop = None;
+        // Nobody runs it twice.
+        let _ = self.state.writer.set(thread::current());
+        let mut behind = false;
         while let Some(message) = self.receiver.blocking_recv() {
+            if !behind && matches!(message, Message::Entry(_, None)) {
+                thread::park_timeout(LINGER);
+            }
             let batch = self.gather(message);
+            behind = batch.bytes.len() >= BATCH;
             let written = self.sink.write(&batch.bytes);
             if !written {
                 self.dropped.inc_by(batch.lines);

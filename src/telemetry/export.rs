@@ -1,19 +1,18 @@
 //! Finished spans to a collector, in batches. One that cannot be reached costs spans, which are counted, and two lines
 //! of the log: when it is lost, and when it is found again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry_sdk::error::OTelSdkError;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use prometheus::IntCounter;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::spans::{Spans, Waiting};
+use super::spans::{BATCH, Spans, Waiting};
 
-/// Spans that are sent together.
-const BATCH: usize = 512;
 /// How long the first of them waits for others.
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -21,6 +20,8 @@ const LINGER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Sending {
     receiver: mpsc::Receiver<Waiting>,
+    /// There is a whole batch, or somebody waits.
+    hurry: Arc<Notify>,
     dropped: IntCounter,
     scope: InstrumentationScope,
     lost: bool,
@@ -28,9 +29,9 @@ pub struct Sending {
 
 /// The way for spans and what sends them; `dropped` counts those that are lost.
 pub fn spans(dropped: &IntCounter) -> (Spans, Sending) {
-    let (spans, receiver) = Spans::new(dropped);
+    let (spans, receiver, hurry) = Spans::new(dropped);
     let scope = InstrumentationScope::builder("gatehouse").with_version(env!("CARGO_PKG_VERSION")).build();
-    (spans, Sending { receiver, dropped: dropped.clone(), scope, lost: false })
+    (spans, Sending { receiver, hurry, dropped: dropped.clone(), scope, lost: false })
 }
 
 impl Sending {
@@ -52,17 +53,23 @@ impl Sending {
         let until = Instant::now() + LINGER;
         let mut batch = Vec::new();
         let mut next = Some(first);
-        while let Some(waiting) = next {
-            match waiting {
-                Waiting::Span(span) => batch.push(span.data(&self.scope)),
-                Waiting::Flush(flushed) => return (batch, Some(flushed)),
+        let mut over = false;
+        loop {
+            match next {
+                Some(Waiting::Span(span)) => batch.push(span.data(&self.scope)),
+                Some(Waiting::Flush(flushed)) => return (batch, Some(flushed)),
+                None if over => return (batch, None),
+                // Nobody left is a reason as well.
+                None => {
+                    over =
+                        timeout_at(until, self.hurry.notified()).await.is_err() || self.receiver.is_closed()
+                }
             }
             if batch.len() == BATCH {
-                break;
+                return (batch, None);
             }
-            next = timeout_at(until, self.receiver.recv()).await.ok().flatten();
+            next = self.receiver.try_recv().ok();
         }
-        (batch, None)
     }
 
     async fn send(&mut self, exporter: &impl SpanExporter, batch: Vec<SpanData>) {

@@ -1,23 +1,28 @@
 //! Spans in the making, and the bounded way on which the finished ones go to the exporter; no request waits for it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use prometheus::IntCounter;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::trace::TraceContext;
 
 /// Finished spans that may wait for the exporter.
 const QUEUE: usize = 8192;
+/// Spans that are sent together.
+pub(super) const BATCH: usize = 512;
 
 /// The way to the exporter; cloned freely.
 #[derive(Debug, Clone)]
 pub struct Spans {
     sender: mpsc::Sender<Waiting>,
+    /// Wakes the exporter before its time: single spans do not.
+    hurry: Arc<Notify>,
     dropped: IntCounter,
 }
 
@@ -32,9 +37,10 @@ pub(super) enum Waiting {
 
 impl Spans {
     /// The way, and its other end; `dropped` counts spans that are lost.
-    pub(super) fn new(dropped: &IntCounter) -> (Self, mpsc::Receiver<Waiting>) {
+    pub(super) fn new(dropped: &IntCounter) -> (Self, mpsc::Receiver<Waiting>, Arc<Notify>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        (Self { sender, dropped: dropped.clone() }, receiver)
+        let hurry = Arc::<Notify>::default();
+        (Self { sender, hurry: Arc::clone(&hurry), dropped: dropped.clone() }, receiver, hurry)
     }
 
     /// Hands a finished span over; never waits.
@@ -42,12 +48,16 @@ impl Spans {
         if self.sender.try_send(Waiting::Span(Box::new(span))).is_err() {
             self.dropped.inc();
         }
+        if QUEUE - self.sender.capacity() >= BATCH {
+            self.hurry.notify_one();
+        }
     }
 
     /// Returns when everything handed over before was sent, or given up.
     pub async fn flush(&self) {
         let (sender, done) = oneshot::channel();
         if self.sender.send(Waiting::Flush(sender)).await.is_ok() {
+            self.hurry.notify_one();
             let _ = done.await;
         }
     }

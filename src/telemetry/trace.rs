@@ -1,5 +1,7 @@
 //! W3C trace context: read from `_meta` or a header, continued towards the server (M-28).
 
+use std::cell::RefCell;
+
 use aws_lc_rs::rand;
 
 /// The longest `tracestate` that is passed on, in bytes (W3C asks for 512 at least).
@@ -9,6 +11,11 @@ const LONGEST_BAGGAGE: usize = 8192;
 /// The flags that mean something: sampled, and that the id is random.
 const FLAGS: u8 = 0b11;
 const SAMPLED: u8 = 0b01;
+
+thread_local! {
+    /// Random bytes, and how many of them are left: fetched one by one, ids would cost more than the rest of a span.
+    static POOL: RefCell<([u8; 1024], usize)> = const { RefCell::new(([0; 1024], 0)) };
+}
 
 /// The identity of one span in one trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,12 +129,20 @@ fn is_visible(text: &str, longest: usize) -> bool {
 }
 
 fn random<const N: usize>() -> [u8; N] {
-    let mut buffer = [0; N];
-    if rand::fill(&mut buffer).is_err() || buffer == [0; N] {
-        // No entropy: an id that is valid and obviously not random.
-        buffer.fill(1);
-    }
-    buffer
+    let id = POOL.with_borrow_mut(|(pool, left)| {
+        if *left < N {
+            if rand::fill(pool).is_err() {
+                pool.fill(0);
+            }
+            *left = pool.len();
+        }
+        *left -= N;
+        let mut id = [0; N];
+        id.copy_from_slice(&pool[*left..*left + N]);
+        id
+    });
+    // No entropy: an id that is valid and obviously not random.
+    if id == [0; N] { [1; N] } else { id }
 }
 
 #[cfg(test)]

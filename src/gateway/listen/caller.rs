@@ -31,7 +31,7 @@ pub(super) struct Caller {
 
 /// Whom servers see, where it matters at this endpoint or may come to matter.
 pub(super) fn own(call: &Call) -> Option<Arc<Context>> {
-    let matters = call.token.is_some() || call.endpoint.members.iter().any(|member| member.is_per_user());
+    let matters = call.token.is_some() || call.endpoint.is_per_user();
     matters.then(|| Arc::new(own_context(call)))
 }
 

@@ -49,7 +49,7 @@ impl Caller {
         let endpoint = snapshot.endpoint(&self.endpoint.config.path).filter(|_| stays)?;
         let endpoint = Arc::clone(endpoint);
         // A server that sees each caller as himself asks for a token, which only a new request brings.
-        if self.context.is_none() && endpoint.members.iter().any(|member| member.is_per_user()) {
+        if self.context.is_none() && endpoint.is_per_user() {
             return None;
         }
         let members = match &self.context {

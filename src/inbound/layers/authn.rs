@@ -51,8 +51,9 @@ pub(in crate::inbound) async fn check<F: Future<Output = Response>>(
         }
     };
     // Kept only where it is to be exchanged, in a form that cannot be printed.
-    let exchanged = endpoint.members.iter().any(|member| member.is_per_user());
-    if exchanged && let Some(token) = caller_token(request.headers()) {
+    if endpoint.is_per_user()
+        && let Some(token) = caller_token(request.headers())
+    {
         request.token = Some(token.0);
     }
     request.principal = Some(principal);

@@ -105,7 +105,7 @@ async fn both_versions_of_http_are_spoken_over_tls() {
     let stream = connect(address, &ca, None, &["h2", "http/1.1"]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     let (mut sender, connection) =
-        http2::handshake(Spawn(tasks.clone()), TokioIo::new(stream)).await.unwrap();
+        http2::handshake(Spawn(tasks.clone(), None), TokioIo::new(stream)).await.unwrap();
     tasks.spawn("test h2 client", async move { drop(connection.await) });
     let request = Request::get("https://localhost/").body(Body::empty()).unwrap();
     assert_eq!(soon(sender.send_request(request)).await.unwrap().status(), 200);

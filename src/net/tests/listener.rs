@@ -41,6 +41,7 @@ pub(super) fn patient() -> ListenOptions {
         keep_alive: PATIENCE,
         tls: None,
         proxies: Vec::new(),
+        lanes: None,
         stats: Arc::default(),
     }
 }
@@ -79,7 +80,7 @@ impl Running {
 
     async fn connect_h2(&self) -> http2::SendRequest<Body> {
         let io = TokioIo::new(self.connect().await);
-        let (sender, connection) = http2::handshake(Spawn(self.tasks.clone()), io).await.unwrap();
+        let (sender, connection) = http2::handshake(Spawn(self.tasks.clone(), None), io).await.unwrap();
         self.tasks.spawn("test h2 client", async move { drop(connection.await) });
         sender
     }

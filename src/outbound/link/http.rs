@@ -233,13 +233,17 @@ impl HttpLink {
         let mut request = Request::new(letter.body);
         *request.method_mut() = letter.method;
         *request.uri_mut() = letter.to.map_or_else(|| self.uri.clone(), |to| (*to).clone());
-        let mut headers = self.headers.clone();
-        if request.method() != Method::POST {
-            headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
-            headers.remove(header::CONTENT_TYPE);
+        let is_post = request.method() == Method::POST;
+        let headers = request.headers_mut();
+        *headers = letter.extra;
+        // Into those of the message: there are more of them, and nobody else holds them.
+        for (name, value) in self.headers.iter().filter(|(name, _)| is_post || header::CONTENT_TYPE != **name)
+        {
+            headers.entry(name).or_insert_with(|| value.clone());
         }
-        headers.extend(letter.extra);
-        *request.headers_mut() = headers;
+        if !is_post {
+            headers.insert(header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+        }
         request
     }
 

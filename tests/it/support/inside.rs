@@ -19,7 +19,7 @@ impl Inside {
     /// Starts it and waits until it is ready.
     pub(crate) async fn start(setup: Setup) -> Self {
         let config = Config::parse(&setup.text(), Path::new("."), &|_| None).unwrap();
-        let app = App::start(config).await.unwrap();
+        let app = App::start(config, 0).await.unwrap();
         let ready = async || send(app.admin, Request::new("GET", "/readyz")).await.status() == 200;
         eventually("/readyz says yes", ready).await;
         Self(app)
