@@ -90,6 +90,14 @@ impl Lanes {
     }
 }
 
+#[cfg(test)]
+impl Lanes {
+    /// All that was given to them and has not ended.
+    pub(super) fn load(&self) -> usize {
+        self.all.iter().map(|lane| lane.load.load(Ordering::Relaxed)).sum()
+    }
+}
+
 impl Drop for Lanes {
     fn drop(&mut self) {
         self.end.cancel();

@@ -20,6 +20,7 @@ mod fetch;
 mod h2;
 mod identity;
 mod keep;
+mod lanes;
 mod limits;
 mod listener;
 mod proxy;
