@@ -172,7 +172,7 @@ pub(super) enum Views {
     Own(Cache<(Kind, Ids), Arc<View>>),
 }
 
-/// Bytes of views kept where callers have their own, and how long for those who do not come back.
+/// Bytes of views kept where callers have their own, and how long for who does not come back.
 const MOST_BYTES: u64 = 128 << 20;
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
@@ -211,9 +211,7 @@ pub fn current(frame: &Frame<'_>) -> Option<Arc<View>> {
             let view = view.as_ref()?;
             // Hundreds of servers are not asked one by one at each call.
             if books.is_some() || view.current_at.load(Ordering::Relaxed) != now {
-                if !view.is_of(ids) {
-                    return None;
-                }
+                view.is_of(ids).then_some(())?;
                 view.current_at.store(now, Ordering::Relaxed);
             }
             Some(Arc::clone(view))

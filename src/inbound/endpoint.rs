@@ -98,7 +98,8 @@ async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Res
     }
     match read {
         Some(read) => posted(door, visitor, read).await,
-        None => bodyless(door, visitor, &method),
+        // Boxed: calls would carry it along.
+        None => Box::pin(bodyless(door, visitor, &method)).await,
     }
 }
 
@@ -106,7 +107,7 @@ async fn serve(door: &Arc<Door>, request: Request, payload: &mut Payload) -> Res
 pub(super) async fn sent_here(door: &Arc<Door>, request: Request, read: body::Read) -> Response {
     match enter(*request, true) {
         Ok((Method::POST, visitor)) => posted(door, visitor, read).await,
-        Ok((method, visitor)) => bodyless(door, visitor, &method),
+        Ok((method, visitor)) => Box::pin(bodyless(door, visitor, &method)).await,
         Err(refused) => *refused,
     }
 }
@@ -130,10 +131,10 @@ fn enter(visit: Visit, sent_here: bool) -> Result<(Method, Visitor), Box<Respons
     Ok((head.method, visitor))
 }
 
-fn bodyless(door: &Arc<Door>, visitor: Visitor, method: &Method) -> Response {
+async fn bodyless(door: &Arc<Door>, visitor: Visitor, method: &Method) -> Response {
     let accepts = visitor.accepts;
     match *method {
-        Method::GET => legacy::get(door, visitor, accepts),
+        Method::GET => legacy::get(door, visitor, accepts).await,
         Method::DELETE => legacy::delete(door, &visitor),
         _ => not_allowed(),
     }

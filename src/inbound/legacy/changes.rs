@@ -38,7 +38,7 @@ const OURS: GatewayError = GatewayError::Internal("the gateway failed on this re
 
 /// A GET: the session's own stream, or one that its client has lost and names an event of (G-36). An event that
 /// nobody knows replays nothing.
-pub(super) fn get(origin: &Arc<Origin>, held: Use) -> Response {
+pub(super) async fn get(origin: &Arc<Origin>, held: Use) -> Response {
     let session = &origin.session;
     let most = origin.snapshot.config.gateway.max_streams;
     // Before anything is opened for it. The same places as those of streams of the modern revision.
@@ -51,7 +51,7 @@ pub(super) fn get(origin: &Arc<Origin>, held: Use) -> Response {
         None => (session.changes(), None),
     };
     if events.purpose == Purpose::Changes {
-        watch(origin, &events);
+        watch(origin, &events).await;
         resume(origin);
     } else if behind.is_some_and(|number| events.is_exhausted(number)) {
         // A cancelled request has no last word. Clients that wait for one would come again for ever; this they take
@@ -76,8 +76,9 @@ fn expiry(principal: &Principal) -> Option<Instant> {
 }
 
 /// Watches the lists for the session, from its first stream to its end, so that what changes between two streams is
-/// told once the next one opens (S-51).
-fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
+/// told once the next one opens (S-51). Returns when it stands: no change after the answer to the GET is missed. That
+/// takes no longer than the core waits for servers it does not watch yet.
+async fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
     let session = &origin.session;
     // What a caller with grants may see depends on its newest credential.
     let open = origin.snapshot.rights(&origin.endpoint, &origin.principal).is_open();
@@ -90,8 +91,16 @@ fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
     // Neither the request nor its configuration is kept: the stream goes over to the next one.
     let (door, session, events) = (Arc::clone(&origin.door), Arc::clone(session), Arc::clone(events));
     let tasks = door.tasks.clone();
+    let (stands, standing) = oneshot::channel();
+    let mut stands = Some(stands);
     tasks.spawn("session watch", async move {
-        let told = told(&door, call, |said| put(&events, &said));
+        let told = told(&door, call, |said| {
+            // The first word is that it stands.
+            if let Some(stands) = stands.take() {
+                let _ = stands.send(());
+            }
+            put(&events, &said);
+        });
         tokio::select! {
             () = token.cancelled() => {}
             ended = told => {
@@ -104,6 +113,8 @@ fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
             }
         }
     });
+    // One that has ended is waited for no longer.
+    let _ = standing.await;
 }
 
 /// The call that listens in the core for a session.

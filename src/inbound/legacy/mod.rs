@@ -130,7 +130,7 @@ pub(super) async fn post_batch(
 }
 
 /// A stream of what the session is told, or one to be taken up again.
-pub(super) fn get(door: &Arc<Door>, visitor: Visitor, accepts: Accepts) -> Response {
+pub(super) async fn get(door: &Arc<Door>, visitor: Visitor, accepts: Accepts) -> Response {
     let session = match session(door, &visitor) {
         Ok(session) => session,
         Err(refusal) => return refuse(&refusal, None),
@@ -140,7 +140,7 @@ pub(super) fn get(door: &Arc<Door>, visitor: Visitor, accepts: Accepts) -> Respo
         return empty(StatusCode::NOT_ACCEPTABLE);
     }
     let origin = Origin::of(door, session.session(), visitor, true, door.budget.hold());
-    changes::get(&origin, session)
+    changes::get(&origin, session).await
 }
 
 /// The end of a session (G-24).
