@@ -17,7 +17,7 @@
 //! | 3 | [`contract`] | a published tool is an API: what changed, what that means, what was approved, how old callers live on; pure |
 //! | 3 | [`playbooks`] | Markdown with front matter: read, linked, faults found |
 //! | 3 | [`outbound`] | links to MCP servers: HTTP and child processes, both eras, replicas, breakers, deadlines, cancels |
-//! | 2 | [`net`] | sockets: the pooled HTTP client, the listener, TLS, the memory budget |
+//! | 2 | [`net`] | sockets: the pooled HTTP client, the listener and the threads it serves on, TLS, the memory budget |
 //! | 2 | [`cluster`] | what replicas share by Redis, and the sealed letters between them |
 //! | 1 | [`config`] | TOML → every problem in one report → typed values; its files watched |
 //! | 1 | [`telemetry`] | metrics declared once, logs, outcomes, the audit log, trace context and spans |

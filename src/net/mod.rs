@@ -1,4 +1,5 @@
-//! Sockets for HTTP: the client with its own pool over hyper's `SendRequest`, the listener, and the bytes they may hold.
+//! Sockets for HTTP: the client with its own pool over hyper's `SendRequest`, the listener, the threads that
+//! serve, and the bytes they may hold.
 
 pub mod body;
 pub mod budget;

@@ -59,10 +59,10 @@ impl Sending {
                 Some(Waiting::Span(span)) => batch.push(span.data(&self.scope)),
                 Some(Waiting::Flush(flushed)) => return (batch, Some(flushed)),
                 None if over => return (batch, None),
-                // Nobody left is a reason as well.
                 None => {
-                    over =
-                        timeout_at(until, self.hurry.notified()).await.is_err() || self.receiver.is_closed()
+                    let hurried = timeout_at(until, self.hurry.notified()).await;
+                    // Nobody left is a reason as well.
+                    over = hurried.is_err() || self.receiver.is_closed();
                 }
             }
             if batch.len() == BATCH {
@@ -99,10 +99,13 @@ impl Sending {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
     use opentelemetry_sdk::error::{OTelSdkError, OTelSdkResult};
     use opentelemetry_sdk::trace::{SpanData, SpanExporter};
     use prometheus::IntCounter;
+    use tokio::task::yield_now;
+    use tokio::time::Instant;
 
     use super::super::spans::Span;
     use super::{BATCH, spans};
@@ -145,6 +148,27 @@ mod tests {
         };
         tokio::join!(sending.run(collector.clone()), script);
         assert_eq!(*collector.batches.lock().unwrap(), [BATCH, 3, 1]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_whole_batch_waits_for_nobody() {
+        let dropped = IntCounter::new("dropped", "for a test").unwrap();
+        let (spans, sending) = spans(&dropped);
+        let collector = Collector::default();
+        let began = Instant::now();
+        let script = async {
+            spans.send(Span::of_request(None, "tools/call"));
+            // It waits for others by now.
+            yield_now().await;
+            (1..BATCH).for_each(|_| spans.send(Span::of_request(None, "tools/call")));
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            assert_eq!(*collector.batches.lock().unwrap(), [BATCH]);
+            assert_eq!(began.elapsed(), Duration::ZERO);
+            drop(spans);
+        };
+        tokio::join!(sending.run(collector.clone()), script);
     }
 
     #[tokio::test]

@@ -48,7 +48,8 @@ impl Spans {
         if self.sender.try_send(Waiting::Span(Box::new(span))).is_err() {
             self.dropped.inc();
         }
-        if QUEUE - self.sender.capacity() >= BATCH {
+        // The first of a batch has been taken already.
+        if QUEUE - self.sender.capacity() >= BATCH - 1 {
             self.hurry.notify_one();
         }
     }
