@@ -68,6 +68,8 @@ pub struct App {
     reloader: Arc<Reloader>,
     /// Cancelled first: a gateway that stops takes no other configuration.
     settled: CancellationToken,
+    /// They end last: not only connections of clients run there, but all that was begun for one.
+    _lanes: Option<Arc<Lanes>>,
 }
 
 impl App {
@@ -109,7 +111,8 @@ impl App {
         let replicas = replicas.map(|replicas| replicas.serve(&door, options(Arc::default(), None)));
         let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::clone(&door));
-        let public_options = ListenOptions { proxies, lanes, ..options(stats, identity.clone()) };
+        let public_options =
+            ListenOptions { proxies, lanes: lanes.clone(), ..options(stats, identity.clone()) };
         let served = tasks
             .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
@@ -122,7 +125,20 @@ impl App {
         let reloader = Reloader { door, hosts, readiness: watched, identity, sight: eyes, bound, turn };
         let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());
         let served = (served, replicas);
-        Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, reloader, settled })
+        Ok(Self {
+            listen,
+            admin,
+            gateway,
+            readiness,
+            tasks,
+            sight,
+            drain,
+            close,
+            served,
+            reloader,
+            settled,
+            _lanes: lanes,
+        })
     }
 
     /// Puts another configuration in force while calls run. An error: it cannot be used, and nothing has changed.
