@@ -63,13 +63,11 @@ pub struct App {
     drain: CancellationToken,
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
-    /// The listener of clients, and that of other replicas if there are any.
-    served: (tokio::task::JoinHandle<()>, Option<Serving>),
+    /// The listener of clients, that of other replicas if there are any, and the threads that serve clients.
+    served: (tokio::task::JoinHandle<()>, Option<Serving>, Option<Arc<Lanes>>),
     reloader: Arc<Reloader>,
     /// Cancelled first: a gateway that stops takes no other configuration.
     settled: CancellationToken,
-    /// They end last: not only connections of clients run there, but all that was begun for one.
-    _lanes: Option<Arc<Lanes>>,
 }
 
 impl App {
@@ -124,21 +122,8 @@ impl App {
         let (watched, eyes) = (Arc::clone(&readiness), Arc::clone(&sight));
         let reloader = Reloader { door, hosts, readiness: watched, identity, sight: eyes, bound, turn };
         let (reloader, settled) = (Arc::new(reloader), CancellationToken::new());
-        let served = (served, replicas);
-        Ok(Self {
-            listen,
-            admin,
-            gateway,
-            readiness,
-            tasks,
-            sight,
-            drain,
-            close,
-            served,
-            reloader,
-            settled,
-            _lanes: lanes,
-        })
+        let served = (served, replicas, lanes);
+        Ok(Self { listen, admin, gateway, readiness, tasks, sight, drain, close, served, reloader, settled })
     }
 
     /// Puts another configuration in force while calls run. An error: it cannot be used, and nothing has changed.

@@ -38,7 +38,7 @@ impl App {
             tracing::warn!("a server was not told in time that its call is given up");
         }
         self.drain.cancel();
-        let (mut clients, replicas) = self.served;
+        let (mut clients, replicas, lanes) = self.served;
         if timeout_at(until, &mut clients).await.is_err() {
             tracing::warn!("calls still running at the end of drain_timeout are cut");
             self.gateway.cut();
@@ -60,6 +60,8 @@ impl App {
         if !self.tasks.shutdown(Duration::from_secs(2)).await {
             tracing::warn!(running = self.tasks.running(), "tasks did not end in time");
         }
+        // Last: not only connections of clients run there, but all that was begun for one.
+        drop(lanes);
         self.sight.close(self.gateway.audit()).await;
         tracing::info!("stopped");
     }
