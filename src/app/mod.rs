@@ -76,14 +76,13 @@ impl App {
     pub async fn start(config: Config, threads: usize) -> anyhow::Result<Self> {
         harden();
         let config = Arc::new(config);
-        let (public, private) =
-            (bind(config.gateway.listen).await?, bind(config.gateway.admin_listen).await?);
+        let (public, private) = (bind(config.gateway.listen)?, bind(config.gateway.admin_listen)?);
         let (listen, admin) = (public.local_addr()?, private.local_addr()?);
 
         let tasks = Tasks::new();
         let metrics = Arc::new(Metrics::new().context("metrics")?);
         let budget = Budget::new(config.gateway.max_buffered);
-        let replicas = Replicas::bind(&config, &tasks).await?;
+        let replicas = Replicas::bind(&config, &tasks)?;
         let gateway = build(&config, &tasks, &metrics, &budget, Some(Running::with(replicas.as_ref())))?;
         let (sight, gateway) = Sight::start(gateway.with_budget(budget.clone()), &config, &tasks)?;
         usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
@@ -179,8 +178,8 @@ fn lanes(threads: usize, tasks: &Tasks) -> anyhow::Result<Option<Arc<Lanes>>> {
     (threads > 0).then(start).transpose()
 }
 
-async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    net::listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 /// A gateway that serves, and no command that only asks servers.

@@ -32,9 +32,9 @@ pub(super) struct Replicas {
 
 impl Replicas {
     /// Binds `cluster.listen`; `None` without `[cluster]`.
-    pub(super) async fn bind(config: &Config, tasks: &Tasks) -> anyhow::Result<Option<Self>> {
+    pub(super) fn bind(config: &Config, tasks: &Tasks) -> anyhow::Result<Option<Self>> {
         let Some(own) = &config.cluster else { return Ok(None) };
-        let listener = bind(own.listen).await.context("cluster.listen")?;
+        let listener = bind(own.listen).context("cluster.listen")?;
         let bound = listener.local_addr()?;
         let at = own.advertise.clone().unwrap_or_else(|| bound.to_string());
         let life = config.gateway.session_max_age;

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use http_body::Body as HttpBody;
 use hyper::body::Incoming;
 use ipnet::IpNet;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -88,11 +88,27 @@ impl Drop for OneOf {
     }
 }
 
+/// Connections that may wait to be accepted: all clients come back at once after a restart. The system has a bound of its
+/// own (`net.core.somaxconn`); what is beyond it is lost or reset.
+const BACKLOG: u32 = 4096;
+
 /// The task of one connection.
 const CONNECTION: &str = "http client connection";
 
 /// Refusals that may be under way at once; beyond it connections are closed without a word.
 const MAX_REFUSING: usize = 64;
+
+/// A socket that listens.
+///
+/// # Errors
+///
+/// What the system says: the address is in use, or not ours.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves HTTP/1.1 and HTTP/2 (prior knowledge) until `drain` fires; then accepts nothing more, closes idle
 /// connections, finishes the requests in work, and returns when the last connection has ended. The caller bounds

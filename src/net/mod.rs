@@ -33,7 +33,7 @@ pub use error::{ClientError, Stage};
 pub use fetch::{FetchError, Fetched, Remote};
 pub use identity::{Identity, IdentityError, IdentityFiles, PeerCertificate};
 pub use lanes::Lanes;
-pub use listener::{ListenOptions, ListenStats, Peer, serve};
+pub use listener::{ListenOptions, ListenStats, Peer, listen, serve};
 pub use reach::Reach;
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tower::service_fn;
 use super::*;
 use crate::net::listener::accept_all;
 use crate::net::serve::Spawn;
-use crate::net::{ListenOptions, ListenStats, Peer, serve};
+use crate::net::{ListenOptions, ListenStats, Peer, listen, serve};
 
 /// A running listener.
 struct Running {
@@ -114,6 +114,22 @@ async fn both_versions_are_served_and_know_the_peer() {
         assert!(body.starts_with(b"127.0.0.1:"));
     }
     assert_eq!(running.stats.open(), 2);
+}
+
+/// More come at once than are accepted meanwhile: none of them is lost.
+#[tokio::test]
+async fn a_crowd_waits_to_be_accepted() {
+    let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let crowd = allowed.trim().parse::<usize>().unwrap().min(1500);
+    let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..crowd {
+        waiting.push(soon(TcpStream::connect(address)).await.unwrap());
+    }
+    for _ in 0..crowd {
+        soon(listener.accept()).await.unwrap();
+    }
 }
 
 #[tokio::test]
