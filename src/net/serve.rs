@@ -132,7 +132,8 @@ where
                 match self.unless_drained(hello).await {
                     Some(Ok(Ok((stream, h2)))) => {
                         client.certificate = PeerCertificate::of(&stream).map(Arc::new);
-                        self.speak(stream, h2, client, accepted).await;
+                        // Boxed: connections without TLS would keep room for it.
+                        Box::pin(self.speak(stream, h2, client, accepted)).await;
                     }
                     Some(Ok(Err(error))) => tracing::debug!(%peer, %error, "no TLS"),
                     Some(Err(_)) | None => {}
@@ -176,7 +177,8 @@ where
             })
         };
         if h2 {
-            let mut connection = pin!(self.http2.serve_connection(io, answer));
+            // Boxed: connections of HTTP/1.1 would keep room for it.
+            let mut connection = Box::pin(self.http2.serve_connection(io, answer));
             self.watch(connection.as_mut(), &activity, accepted).await;
         } else {
             let mut connection = self.http1.serve_connection(io, answer);
