@@ -167,8 +167,9 @@ class Bench:
         command = [nginx_binary(), "-p", folder, "-c", "nginx.conf", "-e", "error.log", "-g", "daemon off;"]
         master = self.start(command, self.nginx)
         # The master only waits; its child is the worker.
-        children = Path(f"/proc/{master.pid}/task/{master.pid}/children").read_text().split()
-        self.nginx_pid = int(children[0])
+        children = lambda: Path(f"/proc/{master.pid}/task/{master.pid}/children").read_text().split()
+        until("nginx has no worker", children, master)
+        self.nginx_pid = int(children()[0])
 
     def start(self, command, port):
         command = [str(part) for part in command]
