@@ -64,7 +64,7 @@ pub struct App {
     /// Cancelled last: the admin listener outlives the drain.
     close: CancellationToken,
     /// The listener of clients, that of other replicas if there are any, and the threads that serve clients.
-    served: (tokio::task::JoinHandle<()>, Option<Serving>, Option<Arc<Lanes>>),
+    served: (tokio::task::JoinHandle<()>, Option<Serving>, Arc<Lanes>),
     reloader: Arc<Reloader>,
     /// Cancelled first: a gateway that stops takes no other configuration.
     settled: CancellationToken,
@@ -87,8 +87,8 @@ impl App {
         let (sight, gateway) = Sight::start(gateway.with_budget(budget.clone()), &config, &tasks)?;
         usage::keep(config.gateway.state_dir.as_deref(), &metrics, &tasks);
         let readiness = Arc::new(Readiness::new(&gateway.servers.all(), &tasks));
-        let lanes = lanes(threads, &tasks)?;
-        keep(&gateway, lanes.as_ref(), &tasks);
+        let lanes = Lanes::start(threads, &tasks).context("threads cannot be started")?;
+        keep(&gateway, &lanes, &tasks);
 
         let stats = Arc::new(ListenStats::default());
         let door = Arc::new(door(&config, listen, &gateway, &budget, &tasks)?);
@@ -109,7 +109,7 @@ impl App {
         let proxies = config.gateway.trusted_proxies.clone();
         let service = inbound::service(Arc::clone(&door));
         let public_options =
-            ListenOptions { proxies, lanes: lanes.clone(), ..options(stats, identity.clone()) };
+            ListenOptions { proxies, lanes: Arc::clone(&lanes), ..options(stats, identity.clone()) };
         let served = tasks
             .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
         let router = admin::router(Arc::new(desk));
@@ -167,15 +167,9 @@ fn door(
 }
 
 /// What the core does beside its calls.
-fn keep(gateway: &Arc<Gateway>, lanes: Option<&Arc<Lanes>>, tasks: &Tasks) {
+fn keep(gateway: &Arc<Gateway>, lanes: &Arc<Lanes>, tasks: &Tasks) {
     tasks.spawn("playbooks", Arc::clone(gateway).keep_playbooks());
-    tasks.spawn("load", gateway.watch_load(lanes.cloned(), tasks));
-}
-
-/// The threads that serve clients.
-fn lanes(threads: usize, tasks: &Tasks) -> anyhow::Result<Option<Arc<Lanes>>> {
-    let start = || Lanes::start(threads, tasks).context("threads cannot be started");
-    (threads > 0).then(start).transpose()
+    tasks.spawn("load", gateway.watch_load(Arc::clone(lanes), tasks));
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -367,7 +361,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         keep_alive: config.keepalive_interval,
         tls: None,
         proxies: Vec::new(),
-        lanes: None,
+        lanes: Arc::default(),
         stats,
     }
 }

@@ -119,7 +119,7 @@ impl Shelf {
         }
         let published = Arc::new(published);
         let old = slot.known.swap(Some(Arc::clone(&published)));
-        super::note_change();
+        super::note_placed();
         if self.gauged {
             self.tell_operators(kind, old.as_deref(), &published);
         }

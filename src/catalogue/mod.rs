@@ -64,15 +64,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 static SNAPSHOTS: AtomicU64 = AtomicU64::new(1);
 
 /// Counts lists that were put in place: as long as it stands still, nothing is known that was not known before.
-static CHANGES: AtomicU64 = AtomicU64::new(1);
+/// Beside [`Catalogue::changes`], which is a lock that every call would touch.
+static PLACED: AtomicU64 = AtomicU64::new(1);
 
 /// How often any list of any server was put in place; ask before looking at what is known.
-pub fn changes() -> u64 {
-    CHANGES.load(Ordering::Acquire)
+pub fn lists_placed() -> u64 {
+    PLACED.load(Ordering::Acquire)
 }
 
-pub(super) fn note_change() {
-    CHANGES.fetch_add(1, Ordering::AcqRel);
+fn note_placed() {
+    PLACED.fetch_add(1, Ordering::AcqRel);
 }
 
 pub(super) fn next_snapshot() -> u64 {

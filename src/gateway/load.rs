@@ -68,14 +68,12 @@ impl Load {
 }
 
 /// Looks at how late the process is, for as long as there is a gateway.
-pub(super) async fn watch(gateway: Weak<Gateway>, lanes: Option<Arc<Lanes>>, tasks: Tasks) {
+pub(super) async fn watch(gateway: Weak<Gateway>, lanes: Arc<Lanes>, tasks: Tasks) {
     let mut window = Window::begin();
     loop {
         let asleep = Instant::now();
         sleep(LOOK).await;
-        if let Some(lanes) = &lanes {
-            lanes.touch(&tasks).await;
-        }
+        lanes.touch(&tasks).await;
         let Some(gateway) = gateway.upgrade() else { return };
         let now = Instant::now();
         let delay = now.saturating_duration_since(asleep).saturating_sub(LOOK);

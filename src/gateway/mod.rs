@@ -272,7 +272,7 @@ impl Gateway {
     /// Looks at how late the process is with its work, and refuses calls while it is too late (`max_lag`).
     pub fn watch_load(
         self: &Arc<Self>,
-        lanes: Option<Arc<Lanes>>,
+        lanes: Arc<Lanes>,
         tasks: &Tasks,
     ) -> impl Future<Output = ()> + Send + use<> {
         load::watch(Arc::downgrade(self), lanes, tasks.clone())

@@ -16,7 +16,7 @@ use super::discovery::Discovery;
 use super::names::{List, Named, Naming, on_endpoint};
 use super::sheet::Sheet;
 use super::snapshot::{Endpoint, Snapshot};
-use crate::catalogue::{Published, PublishedItem, Shelf, changes};
+use crate::catalogue::{Published, PublishedItem, Shelf, lists_placed};
 use crate::config::Server as ServerConfig;
 use crate::contract::aids::{Aids, NAME, retired};
 use crate::outbound::Request;
@@ -37,7 +37,7 @@ pub struct View {
     pub(super) kind: Kind,
     /// The snapshots it was built of, by member; `None`: nothing known.
     pub(super) key: Ids,
-    /// The last [`changes`] at which that was what is known.
+    /// The last [`lists_placed`] at which that was what is known.
     current_at: AtomicU64,
     /// All items as bytes, in the order of `items`.
     pub(super) sheet: Arc<Sheet>,
@@ -172,7 +172,7 @@ pub(super) enum Views {
     Own(Cache<(Kind, Ids), Arc<View>>),
 }
 
-/// Bytes of views kept where callers have their own, and how long for who does not come back.
+/// Bytes of views kept where callers have their own, and how long for those who do not come back.
 const MOST_BYTES: u64 = 128 << 20;
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
@@ -207,7 +207,7 @@ pub fn current(frame: &Frame<'_>) -> Option<Arc<View>> {
     let ids = frame.shelves.iter().map(|shelf| shelf.known_id(frame.kind)).chain(books);
     match &frame.endpoint.views {
         Views::Same(last) => {
-            let (now, view) = (changes(), last[frame.kind as usize].load());
+            let (now, view) = (lists_placed(), last[frame.kind as usize].load());
             let view = view.as_ref()?;
             // Hundreds of servers are not asked one by one at each call.
             if books.is_some() || view.current_at.load(Ordering::Relaxed) != now {

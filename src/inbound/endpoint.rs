@@ -132,23 +132,21 @@ fn enter(visit: Visit, sent_here: bool) -> Result<(Method, Visitor), Box<Respons
 }
 
 async fn bodyless(door: &Arc<Door>, visitor: Visitor, method: &Method) -> Response {
-    let accepts = visitor.accepts;
     match *method {
-        Method::GET => legacy::get(door, visitor, accepts).await,
+        Method::GET => legacy::get(door, visitor).await,
         Method::DELETE => legacy::delete(door, &visitor),
         _ => not_allowed(),
     }
 }
 
 async fn posted(door: &Arc<Door>, visitor: Visitor, read: body::Read) -> Response {
-    let accepts = visitor.accepts;
     if legacy::is_batch(&read.bytes) && in_session(&visitor) {
-        return Box::pin(legacy::post_batch(door, visitor, read.bytes, accepts, read.held)).await;
+        return Box::pin(legacy::post_batch(door, visitor, read.bytes, read.held)).await;
     }
     let bounds = door.bounds();
     let limits = Limits { max_depth: bounds.max_depth, max_elements: bounds.max_elements };
     match Envelope::parse(read.bytes, limits) {
-        Ok(envelope) => message(door, Arrival { envelope, visitor }, accepts, read.held).await,
+        Ok(envelope) => message(door, Arrival { envelope, visitor }, read.held).await,
         Err(error) => {
             let era = if in_session(&visitor) { Era::Legacy } else { Era::Modern };
             note(door, None, Outcome::BadRequest, era);
@@ -161,7 +159,7 @@ async fn posted(door: &Arc<Door>, visitor: Visitor, read: body::Read) -> Respons
 }
 
 /// One message, by its era.
-async fn message(door: &Arc<Door>, arrival: Arrival, accepts: Accepts, held: Held) -> Response {
+async fn message(door: &Arc<Door>, arrival: Arrival, held: Held) -> Response {
     let legacy = match arrival.envelope.kind {
         MessageKind::Request(_) => match era(&arrival) {
             Ok(era) => era == Era::Legacy,
@@ -174,7 +172,7 @@ async fn message(door: &Arc<Door>, arrival: Arrival, accepts: Accepts, held: Hel
     if legacy {
         let Arrival { envelope, visitor } = arrival;
         // Boxed: modern requests would carry all of it along.
-        return Box::pin(legacy::post(door, visitor, envelope, accepts, held)).await;
+        return Box::pin(legacy::post(door, visitor, envelope, held)).await;
     }
     match arrival.envelope.kind {
         MessageKind::Response => {
@@ -185,6 +183,7 @@ async fn message(door: &Arc<Door>, arrival: Arrival, accepts: Accepts, held: Hel
         MessageKind::Notification => empty(StatusCode::ACCEPTED),
         MessageKind::Request(_) => {
             let peers = door.peers.as_ref().filter(|_| !arrival.visitor.sent_here);
+            let accepts = arrival.visitor.accepts;
             let call = match modern::call(door, arrival) {
                 Ok(call) => call,
                 Err(refused) => return *refused,

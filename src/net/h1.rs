@@ -51,26 +51,20 @@ impl fmt::Debug for H1 {
 }
 
 impl H1 {
+    fn over(sender: http1::SendRequest<Body>, io: Io, counted: Option<Counted>) -> Self {
+        Self { sender, io: Some(io), lane: lanes::current(), _counted: counted }
+    }
+
     /// Begins HTTP/1.1 on a connected socket.
     pub(super) async fn plain(io: TcpStream, counted: Option<Counted>) -> Result<Self, ClientError> {
         let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(failed)?;
-        Ok(Self {
-            sender,
-            io: Some(Io::Plain(Box::new(connection))),
-            lane: lanes::current(),
-            _counted: counted,
-        })
+        Ok(Self::over(sender, Io::Plain(Box::new(connection)), counted))
     }
 
     /// The same over TLS.
     pub(super) async fn tls(io: TlsStream<TcpStream>, counted: Option<Counted>) -> Result<Self, ClientError> {
         let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(failed)?;
-        Ok(Self {
-            sender,
-            io: Some(Io::Tls(Box::new(connection))),
-            lane: lanes::current(),
-            _counted: counted,
-        })
+        Ok(Self::over(sender, Io::Tls(Box::new(connection)), counted))
     }
 
     /// A connection over anything.
@@ -80,7 +74,7 @@ impl H1 {
         T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + Sync + 'static,
     {
         let (sender, connection) = http1::handshake(TokioIo::new(io)).await.expect("no byte is read yet");
-        Self { sender, io: Some(Io::Scripted(Box::pin(connection))), lane: 0, _counted: None }
+        Self::over(sender, Io::Scripted(Box::pin(connection)), None)
     }
 
     /// Sends a request and waits for the head of its answer; an error gives the request back if it was not sent.

@@ -23,8 +23,8 @@ pub(super) fn current() -> usize {
     LANE.get()
 }
 
-/// All lanes; dropping the last handle ends their threads.
-#[derive(Debug)]
+/// All lanes, or none: then what is to be served runs where it is. Dropping the last handle ends their threads.
+#[derive(Debug, Default)]
 pub struct Lanes {
     all: Box<[Lane]>,
     end: CancellationToken,
@@ -63,15 +63,15 @@ impl Lanes {
             })?;
             Ok(Lane { handle, load: AtomicUsize::new(0) })
         };
-        // On an error the token is dropped with those that run already, which ends them.
         let all: io::Result<Box<[Lane]>> = (1..=count).map(lane).collect();
         if all.is_err() {
+            // Those that run already.
             end.cancel();
         }
         Ok(Arc::new(Self { all: all?, end }))
     }
 
-    /// A place at the lane with the least to do; of equals the one that asks.
+    /// A place at the lane with the least to do; of equals the one that asks. `None`: there are none.
     pub(super) fn seat(self: &Arc<Self>) -> Option<Seat> {
         let own = current();
         let load = |at: &usize| (self.all[*at].load.load(Ordering::Relaxed), *at + 1 != own);
@@ -105,6 +105,18 @@ impl Drop for Lanes {
 }
 
 impl Seat {
+    /// Runs `work` there, and keeps the place until it has ended.
+    pub(super) fn spawn<F>(self, tasks: &Tasks, name: &'static str, work: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let lane = self.handle().clone();
+        tasks.spawn_on(&lane, name, async move {
+            let _seat = self;
+            work.await;
+        });
+    }
+
     /// Where what has this place is to run.
     pub(super) fn handle(&self) -> &Handle {
         &self.lanes.all[self.at].handle

@@ -44,8 +44,8 @@ pub struct ListenOptions {
     pub tls: Option<Arc<Identity>>,
     /// Who may say by the PROXY protocol whose connection it is.
     pub proxies: Vec<IpNet>,
-    /// The threads that serve its connections; `None`: the runtime that runs it.
-    pub lanes: Option<Arc<Lanes>>,
+    /// The threads that serve its connections; none: the runtime that runs it.
+    pub lanes: Arc<Lanes>,
     /// What is counted; clone it before to read it.
     pub stats: Arc<ListenStats>,
 }
@@ -127,7 +127,7 @@ pub async fn serve<S, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let stats = Arc::clone(&options.stats);
-    let (max, lanes) = (options.max_connections, options.lanes.clone());
+    let (max, lanes) = (options.max_connections, Arc::clone(&options.lanes));
     let server = Arc::new(Server::new(service, options, tasks.clone(), drain.clone()));
     let connections = TaskTracker::new();
     let accept = || listener.accept();
@@ -138,7 +138,7 @@ pub async fn serve<S, B>(
                 let _held = (open, token);
                 server.connection(stream, peer).await;
             };
-            match lanes.as_ref().and_then(Lanes::seat) {
+            match lanes.seat() {
                 None => drop(tasks.spawn(CONNECTION, serve(stream))),
                 Some(seat) => settle(stream, seat, &tasks, serve),
             }
@@ -167,11 +167,9 @@ fn settle<F>(
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
-    let lane = seat.handle().clone();
     // A socket hears from the runtime it is registered at.
     let moved = stream.into_std();
-    tasks.spawn_on(&lane, CONNECTION, async move {
-        let _seat = seat;
+    seat.spawn(tasks, CONNECTION, async move {
         match moved.and_then(TcpStream::from_std) {
             Ok(stream) => serve(stream).await,
             Err(error) => tracing::warn!(%error, "a connection could not be handed to its thread"),

@@ -62,20 +62,15 @@ struct Client {
 
 /// Runs an HTTP/2 connection's requests. One connection may have many: they go to all threads that serve.
 #[derive(Clone)]
-pub(super) struct Spawn(pub(super) Tasks, pub(super) Option<Arc<Lanes>>);
+pub(super) struct Spawn(pub(super) Tasks, pub(super) Arc<Lanes>);
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawn {
     fn execute(&self, work: F) {
         const REQUEST: &str = "http request";
-        let Some(seat) = self.1.as_ref().and_then(Lanes::seat) else {
-            self.0.spawn(REQUEST, work);
-            return;
-        };
-        let lane = seat.handle().clone();
-        self.0.spawn_on(&lane, REQUEST, async move {
-            let _seat = seat;
-            work.await;
-        });
+        match self.1.seat() {
+            None => drop(self.0.spawn(REQUEST, work)),
+            Some(seat) => seat.spawn(&self.0, REQUEST, work),
+        }
     }
 }
 
@@ -91,7 +86,7 @@ where
         let mut http1 = http1::Builder::new();
         // Deadlines are `watch`'s: hyper's own would end idle connections as well.
         http1.max_header_size(options.max_header).header_read_timeout(None);
-        let mut http2 = http2::Builder::new(Spawn(tasks, options.lanes.clone()));
+        let mut http2 = http2::Builder::new(Spawn(tasks, Arc::clone(&options.lanes)));
         http2
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(options.max_header).unwrap_or(u32::MAX))

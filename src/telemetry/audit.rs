@@ -233,17 +233,18 @@ impl Audit {
 
     /// Writes to another place from now on; what was handed over before is in the old one when this returns.
     pub async fn move_to(&self, opened: Opened) {
-        let (sender, done) = oneshot::channel();
-        if self.sender.send(Message::Move(opened, sender)).await.is_ok() {
-            self.hurry();
-            let _ = done.await;
-        }
+        self.done(|done| Message::Move(opened, done)).await;
     }
 
     /// Ends the writer; returns when everything handed over before has been written, or nobody writes any more.
     pub async fn close(&self) {
+        self.done(Message::Stop).await;
+    }
+
+    /// Has something done behind what was handed over before, and waits for it.
+    async fn done(&self, message: impl FnOnce(oneshot::Sender<()>) -> Message) {
         let (sender, done) = oneshot::channel();
-        if self.sender.send(Message::Stop(sender)).await.is_ok() {
+        if self.sender.send(message(sender)).await.is_ok() {
             self.hurry();
             let _ = done.await;
         }

@@ -8,7 +8,6 @@ use http::{HeaderValue, StatusCode, header};
 use super::answer::Final;
 use super::declared::Declared;
 use crate::gateway::{Call, Client, Outlet};
-use crate::inbound::accept::Accepts;
 use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::error::Refusal;
 use crate::inbound::respond::{refuse, start};
@@ -34,9 +33,9 @@ pub(super) async fn initialize(
     door: &Arc<Door>,
     visitor: Visitor,
     envelope: Envelope,
-    accepts: Accepts,
     held: Held,
 ) -> Response {
+    let accepts = visitor.accepts;
     let Some(id) = envelope.id().cloned() else { return refuse(&Refusal::invalid("no id"), None) };
     let Some(revision) = requested(&envelope) else {
         note_legacy(door, &visitor.principal, Some(Method::Initialize), Outcome::BadRequest);

@@ -25,7 +25,6 @@ pub(super) use batch::is_batch;
 pub use table::Sessions;
 pub use tail::Tail;
 
-use super::accept::Accepts;
 use super::endpoint::{Visitor, note_legacy};
 use super::error::Refusal;
 use super::respond::{empty, refuse};
@@ -49,17 +48,12 @@ use ticket::Ticket;
 const INITIALIZE: &str = Method::Initialize.as_str();
 
 /// One message by POST.
-pub(super) async fn post(
-    door: &Arc<Door>,
-    visitor: Visitor,
-    envelope: Envelope,
-    accepts: Accepts,
-    held: Held,
-) -> Response {
+pub(super) async fn post(door: &Arc<Door>, visitor: Visitor, envelope: Envelope, held: Held) -> Response {
+    let accepts = visitor.accepts;
     let id = envelope.id().cloned();
     let begins = id.is_some() && envelope.method() == INITIALIZE;
     if begins && !visitor.headers.contains_key(mcp::SESSION_ID) {
-        return initialize::initialize(door, visitor, envelope, accepts, held).await;
+        return initialize::initialize(door, visitor, envelope, held).await;
     }
     let session = match session(door, &visitor) {
         Ok(session) => session,
@@ -110,13 +104,8 @@ impl Drop for End {
 }
 
 /// Several messages in one POST.
-pub(super) async fn post_batch(
-    door: &Arc<Door>,
-    visitor: Visitor,
-    body: Bytes,
-    accepts: Accepts,
-    held: Held,
-) -> Response {
+pub(super) async fn post_batch(door: &Arc<Door>, visitor: Visitor, body: Bytes, held: Held) -> Response {
+    let accepts = visitor.accepts;
     match session(door, &visitor) {
         Ok(session) => {
             let origin = Origin::of(door, session.session(), visitor, accepts.events, held);
@@ -130,13 +119,13 @@ pub(super) async fn post_batch(
 }
 
 /// A stream of what the session is told, or one to be taken up again.
-pub(super) async fn get(door: &Arc<Door>, visitor: Visitor, accepts: Accepts) -> Response {
+pub(super) async fn get(door: &Arc<Door>, visitor: Visitor) -> Response {
     let session = match session(door, &visitor) {
         Ok(session) => session,
         Err(refusal) => return refuse(&refusal, None),
     };
     // A client that names no type did not ask for events (G-32).
-    if !accepts.events || !visitor.headers.contains_key(header::ACCEPT) {
+    if !visitor.accepts.events || !visitor.headers.contains_key(header::ACCEPT) {
         return empty(StatusCode::NOT_ACCEPTABLE);
     }
     let origin = Origin::of(door, session.session(), visitor, true, door.budget.hold());

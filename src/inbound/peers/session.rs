@@ -9,7 +9,7 @@ use super::{Outward, Peers, Sent};
 use crate::cluster::{Claimed, Place};
 use crate::inbound::endpoint::{Visitor, note_legacy};
 use crate::inbound::respond::empty;
-use crate::inbound::{Door, Response, accept, legacy};
+use crate::inbound::{Door, Response, legacy};
 use crate::protocol::envelope::{Envelope, Limits, MessageKind};
 use crate::protocol::method::Method as McpMethod;
 use crate::telemetry::Outcome;
@@ -74,8 +74,7 @@ fn done_perhaps(door: &Door, visitor: &Visitor, body: &Bytes) -> Option<Response
         return None;
     }
     note_legacy(door, &visitor.principal, Some(about.method), Outcome::Unavailable);
-    let as_event = !accept::accepts(&visitor.headers).json;
-    Some(lost_answer(&about, as_event))
+    Some(lost_answer(&about, !visitor.accepts.json))
 }
 
 /// The request in a body, if it is one.

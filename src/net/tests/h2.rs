@@ -55,7 +55,7 @@ pub(super) async fn serve_h2(ca: &Ca, streams: u32, tasks: &Tasks) -> (u16, Arc<
         async move {
             let Ok(stream) = acceptor.accept(stream).await else { return };
             let service = service_fn(move |request| respond(request, Arc::clone(&end)));
-            let mut server = http2::Builder::new(Spawn(tasks, None));
+            let mut server = http2::Builder::new(Spawn(tasks, Arc::default()));
             server.timer(TokioTimer::new()).max_concurrent_streams(streams);
             let _ = server.serve_connection(TokioIo::new(stream), service).await;
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -19,7 +19,6 @@ use tower::service_fn;
 
 use super::tls::Ca;
 use super::*;
-use crate::net::serve::Spawn;
 use crate::net::{Identity, IdentityFiles, ListenOptions, Peer, serve};
 
 /// A certificate for localhost in files, a new one at each call.
@@ -104,9 +103,7 @@ async fn both_versions_of_http_are_spoken_over_tls() {
 
     let stream = connect(address, &ca, None, &["h2", "http/1.1"]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-    let (mut sender, connection) =
-        http2::handshake(Spawn(tasks.clone(), None), TokioIo::new(stream)).await.unwrap();
-    tasks.spawn("test h2 client", async move { drop(connection.await) });
+    let mut sender = h2_client(stream, &tasks).await;
     let request = Request::get("https://localhost/").body(Body::empty()).unwrap();
     assert_eq!(soon(sender.send_request(request)).await.unwrap().status(), 200);
 

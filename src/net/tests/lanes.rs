@@ -7,8 +7,6 @@ use std::sync::{Arc, mpsc};
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper::client::conn::http2;
-use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +15,6 @@ use tower::service_fn;
 use super::listener::patient;
 use super::*;
 use crate::net::lanes::{self, Lanes};
-use crate::net::serve::Spawn;
 use crate::net::{ListenOptions, serve};
 
 /// A listener whose answers are the number of the lane that made them. On the path `/together` two requests wait for
@@ -36,7 +33,7 @@ async fn run(lanes: &Arc<Lanes>, tasks: &Tasks) -> (std::net::SocketAddr, Cancel
         }
     });
     let drain = CancellationToken::new();
-    let options = ListenOptions { lanes: Some(Arc::clone(lanes)), ..patient() };
+    let options = ListenOptions { lanes: Arc::clone(lanes), ..patient() };
     tasks.spawn("test listener", serve(listener, service, options, tasks.clone(), drain.clone()));
     (address, drain)
 }
@@ -81,9 +78,7 @@ async fn requests_of_one_http_2_connection_go_to_all_lanes() {
     let tasks = Tasks::new();
     let lanes = Lanes::start(2, &tasks).unwrap();
     let (address, _) = run(&lanes, &tasks).await;
-    let io = TokioIo::new(TcpStream::connect(address).await.unwrap());
-    let (sender, connection) = http2::handshake(Spawn(tasks.clone(), None), io).await.unwrap();
-    tasks.spawn("test h2 client", async move { drop(connection.await) });
+    let sender = h2_client(TcpStream::connect(address).await.unwrap(), &tasks).await;
     let ask = || async {
         let request = Request::get("http://x/together").body(Body::empty()).unwrap();
         let answer = soon(sender.clone().send_request(request)).await.unwrap();
@@ -95,12 +90,18 @@ async fn requests_of_one_http_2_connection_go_to_all_lanes() {
     assert!(tasks.shutdown(PATIENCE).await);
 }
 
-/// What a call to `client` on each of two lanes brings, one after the other, so many times.
-async fn from_both(lanes: &Arc<Lanes>, client: &Arc<Client>, tasks: &Tasks, times: usize) {
+/// How many connections a client opens that may have so many, asked from two lanes in turn.
+async fn opened(max_connections: usize) -> usize {
+    let tasks = Tasks::new();
+    let lanes = Lanes::start(2, &tasks).unwrap();
+    let (listener, url) = bind().await;
+    let count = accept(listener, &tasks, |stream, _| echo(stream));
+    let bounded = ClientOptions { max_connections, ..options(&url) };
+    let client = Arc::new(Client::new(bounded, tasks.clone()).unwrap());
     let (one, other) = (lanes.seat().unwrap(), lanes.seat().unwrap());
-    for _ in 0..times {
+    for _ in 0..5 {
         for seat in [&one, &other] {
-            let client = Arc::clone(client);
+            let client = Arc::clone(&client);
             let called = tasks.spawn_on(seat.handle(), "test call", async move {
                 assert_eq!(call(&client, "hello").await.unwrap(), "hello");
             });
@@ -108,33 +109,19 @@ async fn from_both(lanes: &Arc<Lanes>, client: &Arc<Client>, tasks: &Tasks, time
         }
     }
     assert_eq!(tasks.panics(), 0);
+    drop(client);
+    assert!(tasks.shutdown(PATIENCE).await);
+    count.load(Ordering::SeqCst)
 }
 
 #[tokio::test]
 async fn each_lane_keeps_connections_of_its_own() {
-    let tasks = Tasks::new();
-    let lanes = Lanes::start(2, &tasks).unwrap();
-    let (listener, url) = bind().await;
-    let count = accept(listener, &tasks, |stream, _| echo(stream));
-    let client = Arc::new(client(&url, &tasks));
-    from_both(&lanes, &client, &tasks, 5).await;
-    assert_eq!(count.load(Ordering::SeqCst), 2);
-    drop(client);
-    assert!(tasks.shutdown(PATIENCE).await);
+    assert_eq!(opened(256).await, 2);
 }
 
 #[tokio::test]
 async fn where_no_more_may_be_opened_lanes_share() {
-    let tasks = Tasks::new();
-    let lanes = Lanes::start(2, &tasks).unwrap();
-    let (listener, url) = bind().await;
-    let count = accept(listener, &tasks, |stream, _| echo(stream));
-    let only = ClientOptions { max_connections: 1, ..options(&url) };
-    let client = Arc::new(Client::new(only, tasks.clone()).unwrap());
-    from_both(&lanes, &client, &tasks, 5).await;
-    assert_eq!(count.load(Ordering::SeqCst), 1);
-    drop(client);
-    assert!(tasks.shutdown(PATIENCE).await);
+    assert_eq!(opened(1).await, 1);
 }
 
 /// How far behind they are shows in how long this takes; and the last handle ends them.

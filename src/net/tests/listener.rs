@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
-use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -17,7 +16,6 @@ use tower::service_fn;
 
 use super::*;
 use crate::net::listener::accept_all;
-use crate::net::serve::Spawn;
 use crate::net::{ListenOptions, ListenStats, Peer, listen, serve};
 
 /// A running listener.
@@ -41,7 +39,7 @@ pub(super) fn patient() -> ListenOptions {
         keep_alive: PATIENCE,
         tls: None,
         proxies: Vec::new(),
-        lanes: None,
+        lanes: Arc::default(),
         stats: Arc::default(),
     }
 }
@@ -79,10 +77,7 @@ impl Running {
     }
 
     async fn connect_h2(&self) -> http2::SendRequest<Body> {
-        let io = TokioIo::new(self.connect().await);
-        let (sender, connection) = http2::handshake(Spawn(self.tasks.clone(), None), io).await.unwrap();
-        self.tasks.spawn("test h2 client", async move { drop(connection.await) });
-        sender
+        h2_client(self.connect().await, &self.tasks).await
     }
 }
 

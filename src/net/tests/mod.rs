@@ -8,10 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
+use hyper::client::conn::http2;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
+use super::serve::Spawn;
 use super::{Body, Client, ClientError, ClientOptions};
 use crate::protocol::edit::Parts;
 use crate::tasks::Tasks;
@@ -29,6 +32,17 @@ mod tls;
 
 /// Far beyond what anything here takes.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A client of HTTP/2 over this.
+pub(super) async fn h2_client(
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    tasks: &Tasks,
+) -> http2::SendRequest<Body> {
+    let spawn = Spawn(tasks.clone(), Arc::default());
+    let (sender, connection) = http2::handshake(spawn, TokioIo::new(io)).await.unwrap();
+    tasks.spawn("test h2 client", async move { drop(connection.await) });
+    sender
+}
 
 /// The result, or a failed test when it does not come.
 pub(super) async fn soon<T>(what: impl Future<Output = T>) -> T {
