@@ -54,10 +54,10 @@ pub(crate) fn requests() -> Vec<Case> {
     let large = gateway(1, 1, 100 * 1024);
     vec![
         calls("the fixture's own share of a call", (0, 0), bare, "tool_0007", &native),
-        calls("tools/call, 1 KB there and back", (58, 42_800), small, "s3_tool_0007", &body),
+        calls("tools/call, 1 KB there and back", (60, 44_200), small, "s3_tool_0007", &body),
         calls(
             "tools/call, 100 KB back",
-            (58, 166_000),
+            (59, 166_000),
             large,
             "s0_tool_0000",
             &message::call("s0_tool_0000", 1024),

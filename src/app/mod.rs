@@ -112,7 +112,7 @@ impl App {
             ListenOptions { proxies, lanes: Arc::clone(&lanes), ..options(stats, identity.clone()) };
         let served = tasks
             .spawn("listener", net::serve(public, service, public_options, tasks.clone(), drain.clone()));
-        let router = admin::router(Arc::new(desk));
+        let router = net::routed(admin::router(Arc::new(desk)));
         let own = options(Arc::default(), None);
         tasks.spawn("admin listener", net::serve(private, router, own, tasks.clone(), close.clone()));
         metrics.reloads().began();
@@ -359,9 +359,7 @@ fn listen_options(config: &GatewayConfig, stats: Arc<ListenStats>) -> ListenOpti
         idle_timeout: config.idle_timeout,
         max_connections: config.max_connections,
         keep_alive: config.keepalive_interval,
-        tls: None,
-        proxies: Vec::new(),
-        lanes: Arc::default(),
         stats,
+        ..ListenOptions::default()
     }
 }

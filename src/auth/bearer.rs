@@ -9,8 +9,15 @@ use crate::config::Secret;
 /// Tokens with many groups have some kilobytes; nothing longer is looked at.
 const MOST: usize = 12 * 1024;
 
-/// What stands after `Bearer`. A query string never holds a token; with one there as well it is not clear who calls.
+/// The token of a request.
 pub(super) fn bearer<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<&'h str, Reason> {
+    presented(headers, query)
+        .and_then(|token| if is_b64token(token) { Ok(token) } else { Err(Reason::Malformed) })
+}
+
+/// What stands after `Bearer`, whatever its letters. A query string never holds a token; with one there as well it is not
+/// clear who calls.
+pub(super) fn presented<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<&'h str, Reason> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let in_query = || query.is_some_and(|query| form_urlencoded::parse(query.as_bytes()).any(is_token));
     let value = match (values.next(), values.next()) {
@@ -28,10 +35,7 @@ pub(super) fn bearer<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Result<
         return Err(Reason::Several);
     }
     let token = rest.trim_matches(' ');
-    if token.len() > MOST {
-        return Err(Reason::Oversized);
-    }
-    if is_b64token(token) { Ok(token) } else { Err(Reason::Malformed) }
+    if token.len() > MOST { Err(Reason::Oversized) } else { Ok(token) }
 }
 
 /// Whether a request tries to say by a token who calls, however badly.
@@ -53,7 +57,7 @@ fn is_token((name, _): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)) -
 }
 
 /// The letters of RFC 6750 §2.1.
-fn is_b64token(token: &str) -> bool {
+pub(super) fn is_b64token(token: &str) -> bool {
     let body = token.trim_end_matches('=');
     let fits =
         |byte: u8| byte.is_ascii_alphanumeric() | matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/');

@@ -6,10 +6,10 @@
 //! `required_scopes` do not ask it for any: those are for tokens and keys.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use data_encoding::HEXLOWER;
 use moka::sync::Cache;
 use serde_json::{Map, Value, json};
 use x509_parser::certificate::X509Certificate;
@@ -49,7 +49,7 @@ impl Certificates {
 fn principal(shown: &PeerCertificate) -> Option<Principal> {
     let (_, certificate) = X509Certificate::from_der(&shown.der).ok()?;
     let names = Names::of(&certificate);
-    let sha256 = hex(&shown.sha256);
+    let sha256 = HEXLOWER.encode(&shown.sha256);
     let subject = names.first().map_or_else(|| format!("sha256:{sha256}"), str::to_owned);
     let expires = u64::try_from(certificate.validity().not_after.timestamp()).ok()?;
     let claims = json!({
@@ -58,7 +58,7 @@ fn principal(shown: &PeerCertificate) -> Option<Principal> {
         "x509": {
             "subject": names.subject, "issuer": certificate.issuer().to_string(), "cn": names.common,
             "dns": names.dns, "uri": names.uri, "email": names.email,
-            "serial": hex(certificate.raw_serial()), "sha256": sha256,
+            "serial": HEXLOWER.encode(certificate.raw_serial()), "sha256": sha256,
         },
     });
     let Value::Object(claims) = claims else { return None };
@@ -115,13 +115,6 @@ fn without_nothing(mut claims: Map<String, Value>) -> Map<String, Value> {
         own.retain(|_, value| !value.is_null() && *value != json!([]));
     }
     claims
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

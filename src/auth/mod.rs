@@ -179,7 +179,7 @@ impl Authenticator {
         query: Option<&str>,
         resource: &str,
     ) -> Result<Arc<Principal>, Rejection> {
-        let verdict = match bearer::bearer(headers, query) {
+        let verdict = match bearer::presented(headers, query) {
             Ok(token) => self.verify(token, resource, seconds_now()).await,
             Err(reason) => Err(reason.into()),
         };
@@ -193,13 +193,17 @@ impl Authenticator {
     /// The principal of a token, at a time in seconds since 1970.
     async fn verify(&self, token: &str, resource: &str, now: u64) -> Result<Arc<Principal>, Rejection> {
         let digest = sha256(&[token.as_bytes()]);
+        let readable = || if bearer::is_b64token(token) { Ok(()) } else { Err(Reason::Malformed) };
         if let Some(principal) = self.key(&digest) {
+            readable()?;
             return self.scoped(principal);
         }
         let place = sha256(&[&digest, resource.as_bytes()]);
         let verdict = match self.verdicts.get(&place).await {
             Some(known) if self.stands(&known) => known,
             known => {
+                // What was verified once has the right letters.
+                readable()?;
                 if known.is_some() {
                     self.verdicts.invalidate(&place).await;
                 }

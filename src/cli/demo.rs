@@ -170,7 +170,8 @@ pub async fn run(args: DemoArgs, tasks: Tasks) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on {address}"))?;
     let line = json!({"message": "listening", "listen": listener.local_addr()?.to_string()});
     writeln!(std::io::stderr(), "{line}").context("cannot write to standard error")?;
-    http::serve(demo, listener).await
+    http::serve(demo, listener).await;
+    Ok(())
 }
 
 fn stop_on_signals(demo: &Demo) -> anyhow::Result<()> {

@@ -63,7 +63,7 @@ pub async fn run(args: ExplainArgs) -> ExitCode {
         Err(problems) => return complain(&problems, code::CONFIG),
     };
     let Some(endpoint) = endpoint(&config, args.endpoint.as_deref()) else {
-        let paths: Vec<&str> = config.endpoints.iter().map(|endpoint| endpoint.path.as_str()).collect();
+        let paths: Vec<&str> = config.endpoints.iter().map(|endpoint| &*endpoint.path).collect();
         return complain(&format!("--endpoint must be one of {}", paths.join(", ")), code::CONFIG);
     };
     let known = match who::find_out(&args, &config, endpoint).await {
@@ -97,7 +97,7 @@ fn endpoint<'c>(config: &'c Config, path: Option<&str>) -> Option<&'c Endpoint> 
     match (path, &config.endpoints[..]) {
         (None, [only]) => Some(only),
         (None, _) => None,
-        (Some(path), all) => all.iter().find(|endpoint| endpoint.path == path),
+        (Some(path), all) => all.iter().find(|endpoint| *endpoint.path == *path),
     }
 }
 

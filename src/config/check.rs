@@ -15,10 +15,8 @@ const ROOM: usize = 10;
 pub(super) fn across(reading: &Reading<'_>, all: &Sections, gateway: &Gateway) {
     let names = all.servers.iter().filter_map(|server| Some((server.name.as_deref()?, &server.name_at)));
     taken_twice(reading, "name", names);
-    let paths = all
-        .endpoints
-        .iter()
-        .filter_map(|entry| Some((entry.endpoint.as_ref()?.path.as_str(), &entry.path_at)));
+    let paths =
+        all.endpoints.iter().filter_map(|entry| Some((&*entry.endpoint.as_ref()?.path, &entry.path_at)));
     taken_twice(reading, "path", paths.filter(|(path, _)| !path.is_empty()));
     for server in &all.servers {
         characters(reading, gateway, server);

@@ -1,6 +1,7 @@
 //! `[[endpoint]]`, typed: one face towards clients.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::Globs;
 
@@ -8,7 +9,7 @@ use super::Globs;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
     /// `path`, begins with `/`, no trailing slash.
-    pub path: String,
+    pub path: Arc<str>,
     /// `servers`: globs over server names; exactly one match is required when `prefix` is false.
     pub servers: Globs,
     /// `prefix`: false shows one server as it is.

@@ -255,7 +255,7 @@ impl Gateway {
         outlet.admitted();
         record.own(name);
         books.opened.lock().unwrap_or_else(PoisonError::into_inner).insert(book.name.clone());
-        let info = &call.snapshot.server_info;
+        let info = call.snapshot.server_info.as_bytes();
         let parts = if call.method == Method::PromptsGet {
             // A prompt has no section: whoever picks it reads it from the top.
             let text = shelved.page(at, None, &call.rights).unwrap_or_default();

@@ -77,7 +77,7 @@ impl Gateway {
                  \"{}\". Leave it out.",
                 config.name
             );
-            return Ok(Gate::Closed(relay::tool_error(&said, &call.snapshot.server_info)));
+            return Ok(Gate::Closed(relay::tool_error(&said, call.snapshot.server_info.as_bytes())));
         }
         if call.steps.confirmed || !config.confirm.is_match(route.native()) {
             return Ok(Gate::Open);
@@ -120,7 +120,7 @@ impl Gateway {
                      instead.",
                     route.exposed
                 );
-                Ok(Gate::Closed(relay::tool_error(&said, &call.snapshot.server_info)))
+                Ok(Gate::Closed(relay::tool_error(&said, call.snapshot.server_info.as_bytes())))
             }
             None => self.ask(call, route, sent, record),
         }
@@ -157,7 +157,7 @@ impl Gateway {
             json_string(&message),
             json_string(&state)
         ));
-        parts.push(call.snapshot.server_info.clone());
+        parts.push(call.snapshot.server_info.as_bytes().clone());
         parts.push(Bytes::from_static(b"}}"));
         record.outcome(Outcome::InputRequired);
         Ok(Gate::Closed(parts))

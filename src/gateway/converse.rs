@@ -93,7 +93,10 @@ impl Gateway {
                 if let Some(said) = errand.checks.and_then(|checks| told::misfit(checks, &body, result)) {
                     record.outcome(Outcome::Internal);
                     let said = format!("The server \"{}\" {said}", errand.server.name);
-                    return Ok(Said::Answer(wording::tool_error(&said, &relay.call.snapshot.server_info)));
+                    return Ok(Said::Answer(wording::tool_error(
+                        &said,
+                        relay.call.snapshot.server_info.as_bytes(),
+                    )));
                 }
                 let (body, result, object) = self.fitting(relay, errand, (body, result, object))?;
                 let relayed = relay.result(&body, result, object)?;

@@ -60,7 +60,7 @@ impl Gateway {
             scope.as_str(),
             meta::SERVER_INFO
         ));
-        parts.push(snapshot.server_info.clone());
+        parts.push(snapshot.server_info.as_bytes().clone());
         parts.push(bytes::Bytes::from_static(b"}}"));
         Ok(parts)
     }

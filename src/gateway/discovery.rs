@@ -159,6 +159,6 @@ impl Gateway {
         };
         let outcome = if answer.is_error { Outcome::ToolError } else { Outcome::Ok };
         record.outcome(outcome);
-        Ok(answer.parts(&call.snapshot.server_info))
+        Ok(answer.parts(call.snapshot.server_info.as_bytes()))
     }
 }

@@ -19,14 +19,14 @@ pub(super) struct Draft {
     pub(super) address: Option<IpAddr>,
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) request_bytes: usize,
-    pub(super) trace: Option<String>,
+    pub(super) trace: Option<[u8; 16]>,
     pub(super) item: Option<String>,
     pub(super) grant: Option<usize>,
     pub(super) arguments: Option<(Arguments, Arc<Keep>)>,
 }
 
 impl Draft {
-    pub(super) fn new(audit: Arc<Audit>, call: &Call, trace: Option<String>) -> Self {
+    pub(super) fn new(audit: Arc<Audit>, call: &Call, trace: Option<[u8; 16]>) -> Self {
         Self {
             audit,
             strict: call.snapshot.config.audit.strict,

@@ -75,15 +75,15 @@ impl Gateway {
             // What the model can act on is a result (design §6).
             Err(error) if kind == Kind::Tools && error.is_for_the_model() => {
                 record.outcome(error.outcome());
-                Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
+                Ok(relay::tool_error(&error.to_string(), call.snapshot.server_info.as_bytes()))
             }
             Err(GatewayError::Limited(mut limited)) if kind == Kind::Tools => {
-                limited.result = Some(results::limited(&limited, &call.snapshot.server_info));
+                limited.result = Some(results::limited(&limited, call.snapshot.server_info.as_bytes()));
                 Err(GatewayError::Limited(limited))
             }
             Err(GatewayError::Held(why, outcome)) if kind == Kind::Tools => {
                 record.outcome(outcome);
-                Ok(relay::tool_error(&why, &call.snapshot.server_info))
+                Ok(relay::tool_error(&why, call.snapshot.server_info.as_bytes()))
             }
             other => other,
         }
@@ -264,7 +264,7 @@ impl Gateway {
         record.routed(&server.name, None);
         self.admit(call, decision, outlet, record)?;
         if shelf.known_peer().is_some_and(|peer| !peer.offer.has("completions")) {
-            return Ok(relay::no_completion(&call.snapshot.server_info));
+            return Ok(relay::no_completion(call.snapshot.server_info.as_bytes()));
         }
         let bound = Bound { call, server: &server.config, name: &native, arguments: None };
         let request = self.request(call, edits, &bound)?;

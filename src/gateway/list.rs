@@ -56,7 +56,7 @@ impl Gateway {
         if !call.client.revision.has_hints() {
             return Ok(write_plain(kind, items, page.next, &missing));
         }
-        Ok(write(kind, items, page.next, (hints, &missing), &snapshot.server_info))
+        Ok(write(kind, items, page.next, (hints, &missing), snapshot.server_info.as_bytes()))
     }
 }
 

@@ -88,7 +88,7 @@ impl Gateway {
     /// Serves one stream until the client leaves, its token is over, or the gateway drains: then the result that ends
     /// it (S-09, S-38).
     pub async fn listen(&self, call: Call, outlet: Outlet) -> Result<Parts, GatewayError> {
-        let server_info = call.snapshot.server_info.clone();
+        let server_info = call.snapshot.server_info.as_bytes().clone();
         // Boxed, and gone once it is done: thousands of idle streams should not carry it.
         let (mut subscription, ack) = Box::pin(self.opened(call, &outlet)).await?;
         outlet.send(ack).await;
@@ -312,7 +312,7 @@ impl Wanting {
         let params = self.wish.last()?;
         let text = std::str::from_utf8(&params).ok()?;
         let object = Object::parse(text, Span::new(0, text.len())).ok()?;
-        let tag = format!("{{\"{SUBSCRIPTION_ID}\":{}}}", String::from_utf8_lossy(id.raw()));
+        let tag = format!("{{\"{SUBSCRIPTION_ID}\":{}}}", id.text());
         let mut edits = Edits::new();
         edits.replace(object.get(text, "taskId").ok()??, json_string(&self.name));
         match object.get(text, "_meta").ok()? {

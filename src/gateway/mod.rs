@@ -11,6 +11,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+mod added;
 mod along;
 pub mod books;
 mod confirm;
@@ -375,5 +376,5 @@ fn overloaded(call: &Call, record: &mut Record) -> Result<Parts, GatewayError> {
         return Err(error);
     }
     record.outcome(error.outcome());
-    Ok(relay::tool_error(&error.to_string(), &call.snapshot.server_info))
+    Ok(relay::tool_error(&error.to_string(), call.snapshot.server_info.as_bytes()))
 }

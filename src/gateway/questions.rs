@@ -77,7 +77,7 @@ impl Relay<'_> {
             parts.push("},");
         }
         parts.push(format!("\"requestState\":{state},\"_meta\":{{\"{SERVER_INFO}\":"));
-        parts.push(self.call.snapshot.server_info.clone());
+        parts.push(self.call.snapshot.server_info.as_bytes().clone());
         parts.push("}}");
         parts
     }

@@ -12,7 +12,7 @@ use super::draft::{self, Draft};
 use super::error::GatewayError;
 use super::invoke::Errand;
 use super::snapshot::Endpoint;
-use super::traced::{self, Ended, Traced};
+use super::traced::{Ended, Traced};
 use super::view::Route;
 use super::{Call, Gateway};
 use crate::auth::Principal;
@@ -42,7 +42,7 @@ pub(super) struct Record {
     server: Option<Arc<str>>,
     route: Option<Arc<Route>>,
     /// A tool or prompt of the gateway's own that it is for.
-    own: Option<Box<str>>,
+    own: Option<Arc<str>>,
     /// Set where a successful answer is not simply `ok`.
     outcome: Option<Outcome>,
     /// It was counted against the limits.
@@ -88,7 +88,7 @@ impl Gateway {
             request: request.0,
             address: request.1,
             caller: draft::named(principal),
-            endpoint: endpoint.config.path.clone(),
+            endpoint: Arc::clone(&endpoint.config.path),
             method: "other",
             server: None,
             item: None,
@@ -122,7 +122,7 @@ impl Record {
         let traced = gateway.spans.as_ref().and_then(|spans| Traced::open(spans, call));
         let trace = || match &traced {
             Some(traced) => Some(traced.trace_id()),
-            None => told_trace(call).map(|told| told.trace_text()),
+            None => told_trace(call).map(|told| told.trace_id),
         };
         let audit = gateway.audit().map(|audit| Box::new(Draft::new(audit, call, trace())));
         Self {
@@ -179,7 +179,7 @@ impl Record {
     /// Its request is about to go to a server, in the trace that it is a part of.
     pub(super) fn leaves(&mut self, errand: &mut Errand<'_>) {
         if let Some(traced) = &mut self.traced {
-            traced.leaves(&mut errand.request, errand.native, &errand.server.config);
+            traced.leaves(&mut errand.request, errand.native, errand.server);
         }
     }
 
@@ -290,8 +290,8 @@ impl Record {
             self.metrics.recent.denial(|| self.denied(&end.scopes));
         }
         if let Some(traced) = self.traced.take() {
-            let target = traced::target(self.route.as_deref(), self.own.as_deref());
-            traced.close(Ended { outcome, code: end.code }, self.server.as_deref(), target);
+            let target = self.route.as_ref().map(|route| &route.exposed).or(self.own.as_ref());
+            traced.close(Ended { outcome, code: end.code }, self.server.as_ref(), target);
         }
         if let Some((audit, entry)) = self.entry(&end, took) {
             audit.write(entry);
@@ -312,7 +312,12 @@ impl Record {
     fn entry(&mut self, end: &End, took: Duration) -> Option<(Arc<Audit>, Entry)> {
         let kept =
             *self.audit.take().filter(|_| draft::is_use(self.method) || end.outcome == Outcome::Denied)?;
-        let exposed = kept.item.or_else(|| Some(self.route.as_ref()?.exposed.to_string()));
+        // What was asked for is a name of the catalogue, mostly: one text for both.
+        let exposed = match (kept.item, self.route.as_ref().map(|route| &route.exposed)) {
+            (Some(asked), Some(exposed)) if *asked != **exposed => Some(asked.into()),
+            (_, Some(exposed)) => Some(Arc::clone(exposed)),
+            (asked, None) => asked.map(Arc::from),
+        };
         let native = self.route.as_ref().map(|route| route.native());
         let native = native.filter(|native| exposed.as_deref() != Some(*native)).map(str::to_owned);
         let entry = Entry {
@@ -320,7 +325,7 @@ impl Record {
             request: kept.request,
             address: kept.address,
             caller: draft::named(&self.principal),
-            endpoint: kept.endpoint.config.path.clone(),
+            endpoint: Arc::clone(&kept.endpoint.config.path),
             method: self.method.as_str(),
             server: self.server.clone(),
             item: exposed.map(|name| (draft::item_key(self.method, &name), name)),

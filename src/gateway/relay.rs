@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use bytestring::ByteString;
 
+use super::added::Added;
 use super::converse::outcome_of;
 use super::state::Bound;
 use super::tasks::{TaskSeal, declares, exposed_id};
@@ -37,18 +38,6 @@ pub(super) struct Relayed {
     pub(super) outcome: Outcome,
     /// Complete reads: how long and for whom they hold.
     pub(super) hints: Option<Hints>,
-}
-
-/// Members that a result gets: `"key":value`, with commas between them.
-#[derive(Default)]
-struct Added(String);
-
-impl Added {
-    fn member(&mut self, key: &str, value: &str) {
-        self.0.reserve(key.len() + value.len() + 4);
-        let comma = if self.0.is_empty() { "" } else { "," };
-        self.0.extend([comma, "\"", key, "\":", value]);
-    }
 }
 
 impl Relay<'_> {
@@ -158,8 +147,8 @@ impl Relay<'_> {
             return Err(MALFORMED);
         }
         self.identify(text, &object, &mut edits, &mut added).map_err(|_| MALFORMED)?;
-        if !added.0.is_empty() {
-            edits.append(&object, added.0);
+        if !added.is_empty() {
+            edits.append(&object, added.into_text());
         }
         let is_error = get("isError")?.is_some_and(|span| span.of(text) == "true");
         let parts = edits.apply(body.as_bytes(), object.span);
@@ -176,15 +165,11 @@ impl Relay<'_> {
         added: &mut Added,
     ) -> Result<(), ObjectError> {
         let info = &self.call.snapshot.server_info;
-        let member = || {
-            let mut member = Added::default();
-            member.member(SERVER_INFO, &String::from_utf8_lossy(info));
-            member.0
-        };
         let Some(span) = object.get(text, "_meta")? else {
-            added.member("_meta", &format!("{{{}}}", member()));
+            added.object("_meta", SERVER_INFO, info);
             return Ok(());
         };
+        let member = || format!("\"{SERVER_INFO}\":{info}");
         match Object::parse(text, span) {
             Ok(meta) => {
                 let task = meta.position(text, RELATED_TASK)?;
@@ -194,7 +179,7 @@ impl Relay<'_> {
                         edits.replace(span, format!("{{{}}}", member()));
                         return Ok(());
                     }
-                    Some(theirs) => edits.replace(theirs, info.clone()),
+                    Some(theirs) => edits.replace(theirs, info.as_bytes().clone()),
                     None => edits.append(&meta, member()),
                 }
                 edits.remove(&meta, task.as_slice());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
+use bytestring::ByteString;
 use moka::sync::Cache;
 
 use super::books::Books;
@@ -32,7 +32,7 @@ pub struct Snapshot {
     /// Its endpoints.
     pub endpoints: Vec<Arc<Endpoint>>,
     /// Our `serverInfo`, as JSON text.
-    pub server_info: Bytes,
+    pub server_info: ByteString,
     /// Naming rules of `[gateway]`.
     pub rules: NameRules,
     /// Who may use what.
@@ -155,7 +155,7 @@ impl Snapshot {
             Some(shorter) if !shorter.is_empty() => shorter,
             _ => path,
         };
-        self.endpoints.iter().find(|endpoint| endpoint.config.path == path)
+        self.endpoints.iter().find(|endpoint| *endpoint.config.path == *path)
     }
 }
 
@@ -224,7 +224,7 @@ fn kept(audit: &Audit) -> Option<Arc<Keep>> {
     Some(Arc::new(keep))
 }
 
-fn server_info(config: &Config) -> Bytes {
+fn server_info(config: &Config) -> ByteString {
     let gateway = &config.gateway;
     let title = gateway.title.as_ref().map(|t| format!(",\"title\":{}", json_string(t))).unwrap_or_default();
     let (name, version) = (json_string(&gateway.name), json_string(env!("CARGO_PKG_VERSION")));

@@ -1,13 +1,15 @@
 //! What a request's spans say: one for the client's request, one under it for the request to its server, named and
 //! described by OpenTelemetry's conventions for MCP.
 
+use std::sync::Arc;
+
 use super::Call;
 use super::along;
-use super::view::Route;
-use crate::config::{Server as ServerConfig, Target};
-use crate::outbound::Request;
+use crate::config::Target;
+use crate::outbound::{Request, Server};
 use crate::protocol::method::Method;
 use crate::protocol::object::string;
+use crate::protocol::version::MODERN;
 use crate::telemetry::spans::Span;
 use crate::telemetry::{Outcome, Spans};
 
@@ -49,22 +51,21 @@ impl Traced {
         request.set("network.protocol.name", "http");
         request.set("mcp.protocol.version", call.client.revision.as_str());
         if let Some(id) = call.envelope.id() {
-            let raw = String::from_utf8_lossy(id.raw());
-            let text = string(&raw).unwrap_or_else(|| raw.as_ref().into());
+            let text = string(id.text()).unwrap_or_else(|| id.text().into());
             request.set("jsonrpc.request.id", cut(&text).to_owned());
         }
         if let Some(session) = &call.client.session {
             // Its name among us: the id that the client sends opens it, and is nobody else's to know.
             request.set("mcp.session.id", session.to_string());
         }
-        request.set("gatehouse.endpoint", call.endpoint.config.path.clone());
+        request.set("gatehouse.endpoint", Arc::clone(&call.endpoint.config.path));
         request.set("gatehouse.request", i64::try_from(call.request).unwrap_or(i64::MAX));
         Some(Box::new(Self { spans: spans.clone(), request, method: call.method, leg: None }))
     }
 
-    /// The trace's id, 32 hexadecimal digits.
-    pub(super) fn trace_id(&self) -> String {
-        self.request.context.trace_text()
+    /// The trace's id.
+    pub(super) const fn trace_id(&self) -> [u8; 16] {
+        self.request.context.trace_id
     }
 
     /// The name or address that was asked for. Only addresses are told: a name is told when it is one of ours.
@@ -75,18 +76,18 @@ impl Traced {
     }
 
     /// A request goes to a server, under a span of its own.
-    pub(super) fn leaves(&mut self, request: &mut Request, native: &str, server: &ServerConfig) {
+    pub(super) fn leaves(&mut self, request: &mut Request, native: &str, server: &Server) {
         // Another one came before: the server refused that.
         self.close_leg(Ended { outcome: Outcome::RpcError, code: None });
         let mut leg = self.request.leg(request.method.as_str());
         match request.method {
-            Method::ToolsCall => leg.about("gen_ai.tool.name", native),
-            Method::PromptsGet => leg.about("gen_ai.prompt.name", native),
+            Method::ToolsCall => leg.about("gen_ai.tool.name", native.into()),
+            Method::PromptsGet => leg.about("gen_ai.prompt.name", native.into()),
             Method::ResourcesRead => leg.set("mcp.resource.uri", cut(native).to_owned()),
             _ => {}
         }
         operation(&mut leg, request.method);
-        match &server.target {
+        match &server.config.target {
             Target::Http { url, .. } => {
                 leg.set("network.transport", "tcp");
                 leg.set("network.protocol.name", "http");
@@ -95,7 +96,7 @@ impl Traced {
             }
             Target::Stdio(_) => leg.set("network.transport", "pipe"),
         }
-        leg.set("gatehouse.server", server.name.clone());
+        leg.set("gatehouse.server", Arc::clone(&server.name));
         request.hop.trace = Some(leg.context.clone());
         self.leg = Some(leg);
     }
@@ -103,7 +104,10 @@ impl Traced {
     /// The revision its server speaks.
     pub(super) fn spoke(&mut self, version: &str) {
         if let Some(leg) = &mut self.leg {
-            leg.set("mcp.protocol.version", version.to_owned());
+            match version {
+                MODERN => leg.set("mcp.protocol.version", MODERN),
+                other => leg.set("mcp.protocol.version", other.to_owned()),
+            }
         }
     }
 
@@ -113,26 +117,21 @@ impl Traced {
         }
     }
 
-    /// Both are over.
-    pub(super) fn close(mut self, ended: Ended, server: Option<&str>, target: Option<&str>) {
+    /// Both are over. The target is a name of a catalogue or of ours, never what a client made up.
+    pub(super) fn close(mut self, ended: Ended, server: Option<&Arc<str>>, target: Option<&Arc<str>>) {
         self.close_leg(ended);
         let mut request = self.request;
         match (self.method, target) {
-            (Method::ToolsCall, Some(tool)) => request.about("gen_ai.tool.name", tool),
-            (Method::PromptsGet, Some(prompt)) => request.about("gen_ai.prompt.name", prompt),
+            (Method::ToolsCall, Some(tool)) => request.about("gen_ai.tool.name", Arc::clone(tool)),
+            (Method::PromptsGet, Some(prompt)) => request.about("gen_ai.prompt.name", Arc::clone(prompt)),
             _ => {}
         }
         operation(&mut request, self.method);
         if let Some(server) = server {
-            request.set("gatehouse.server", server.to_owned());
+            request.set("gatehouse.server", Arc::clone(server));
         }
         self.spans.send(finished(request, ended));
     }
-}
-
-/// The name of a request's target for its span: one of a catalogue or of ours, never what a client made up.
-pub(super) fn target<'r>(route: Option<&'r Route>, own: Option<&'r str>) -> Option<&'r str> {
-    route.map(|route| &*route.exposed).or(own)
 }
 
 fn operation(span: &mut Span, method: Method) {

@@ -44,7 +44,7 @@ pub struct View {
     /// All items in order.
     pub items: Vec<Arc<Route>>,
     /// Positions by name; for resources and templates: URIs and URI templates.
-    places: HashMap<Box<str>, Places>,
+    places: HashMap<Arc<str>, Places>,
     /// Tools that are in no list, since their servers can no longer do what was approved: who calls one is told so.
     withdrawn: Vec<Arc<Route>>,
     /// The playbooks, which are listed last.
@@ -67,7 +67,7 @@ struct Places {
 #[derive(Debug)]
 pub struct Route {
     /// The name clients use.
-    pub exposed: Box<str>,
+    pub exposed: Arc<str>,
     /// Whose it is.
     pub shelf: Arc<Shelf>,
     /// The snapshot it stands in.
@@ -258,18 +258,19 @@ fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics)
         report(frame, &listed, &naming, metrics);
     }
     let mut items = Vec::with_capacity(naming.named().len());
-    let mut places: HashMap<Box<str>, Places> = HashMap::with_capacity(naming.named().len());
+    let mut places: HashMap<Arc<str>, Places> = HashMap::with_capacity(naming.named().len());
     let mut withdrawn = Vec::new();
     for named in naming.named() {
         let (member, published) = listed[named.list];
         let shelf = &shelves[member];
         let item = &published.items[named.item];
+        let exposed: Arc<str> = Arc::from(&*named.exposed);
         let route = Arc::new(Route {
             metrics: OnceLock::new(),
             uses: OnceLock::new(),
             retired: retiring(kind, &naming, named, (shelf, published)),
             givers: snapshot.policy.givers(&shelf.server.name, kind, &item.native),
-            exposed: named.exposed.clone(),
+            exposed: Arc::clone(&exposed),
             shelf: Arc::clone(shelf),
             published: Arc::clone(published),
             item: named.item,
@@ -281,7 +282,7 @@ fn build(frame: &Frame<'_>, known: &[Option<Arc<Published>>], metrics: &Metrics)
             continue;
         }
         let at = items.len();
-        let known = places.entry(named.exposed.clone()).or_insert(Places { first: at, more: Vec::new() });
+        let known = places.entry(exposed).or_insert(Places { first: at, more: Vec::new() });
         if known.first != at {
             known.more.push(at);
         }

@@ -1,15 +1,12 @@
 //! The door for MCP clients: the one visible, ordered list of layers, and what stands behind them.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
-use tower::{Service, service_fn};
 
 mod accept;
 mod body;
@@ -25,13 +22,12 @@ mod well_known;
 use crate::auth::{Certificates, Principal};
 use crate::config::Secret;
 use crate::gateway::{Endpoint, Gateway, Snapshot};
-use crate::net::Budget;
+use crate::net::{Body, Budget, Handler};
 use crate::tasks::Tasks;
 use crate::telemetry::Metrics;
 pub use layers::origin::Guard;
-pub use legacy::{Sessions, Tail};
-pub use peers::{Carried, Peers, service as peer_service};
-pub use respond::Body;
+pub use legacy::Sessions;
+pub use peers::{Peers, service as peer_service};
 
 /// What every request needs.
 #[derive(Debug)]
@@ -134,18 +130,11 @@ impl std::ops::DerefMut for Visit {
 }
 
 /// What serves a listener. Endpoints are looked up per request, so a new configuration needs no new service.
-pub fn service(
-    door: Arc<Door>,
-) -> impl Service<
-    http::Request<Incoming>,
-    Response = Response,
-    Error = Infallible,
-    Future = BoxFuture<'static, Result<Response, Infallible>>,
-> + Clone {
-    service_fn(move |http: http::Request<Incoming>| {
+pub fn service(door: Arc<Door>) -> Handler {
+    Arc::new(move |http: http::Request<Incoming>| {
         let door = Arc::clone(&door);
         // One box a request; an idle connection holds none of this.
-        async move { Ok(pass(&door, http).await) }.boxed()
+        async move { pass(&door, http).await }.boxed()
     })
 }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{HeaderValue, StatusCode, header};
-use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::sync::WaitForCancellationFutureOwned;
@@ -19,11 +18,9 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use super::accept::Accepts;
 use super::error::{Refusal, last_word};
 use super::layers::authn;
-use super::legacy::Tail;
-use super::peers::Carried;
 use super::{Door, Response};
 use crate::gateway::{Call, Endpoint, GatewayError, Outlet};
-use crate::net;
+use crate::net::Body;
 use crate::net::budget::Held;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
@@ -36,55 +33,6 @@ use crate::tasks::Tasks;
 pub(super) const PATIENCE: Duration = Duration::from_millis(700);
 /// Notices that may wait for a slow client.
 pub(super) const NOTICES: usize = 32;
-
-/// The body of an answer.
-#[derive(Debug)]
-pub enum Body {
-    /// All of it.
-    Whole(net::Body),
-    /// What a call says, as it comes.
-    Events(Box<Events>),
-    /// What is said on a stream of a legacy session.
-    Tail(Box<Tail>),
-    /// Events that another replica sends.
-    Carried(Box<Carried>),
-}
-
-impl From<Parts> for Body {
-    fn from(parts: Parts) -> Self {
-        Self::Whole(parts.into())
-    }
-}
-
-impl http_body::Body for Body {
-    type Data = Bytes;
-    type Error = net::ClientError;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, net::ClientError>>> {
-        match self.get_mut() {
-            Self::Whole(body) => Pin::new(body).poll_frame(context),
-            Self::Events(events) => events.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
-            Self::Tail(tail) => tail.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p)))),
-            Self::Carried(carried) => {
-                carried.poll_next(context).map(|piece| piece.map(|p| Ok(Frame::data(p))))
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(body) if body.is_end_stream())
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(body) => body.size_hint(),
-            Self::Events(_) | Self::Tail(_) | Self::Carried(_) => SizeHint::default(),
-        }
-    }
-}
 
 pub(super) type Running = Pin<Box<dyn Future<Output = Result<Parts, GatewayError>> + Send>>;
 
@@ -131,7 +79,7 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
             let mut events = events(id);
             said.into_iter().for_each(|notice| events.queue(framed(notice)));
             events.finish(result);
-            return stream(StatusCode::OK, Body::Events(Box::new(events)));
+            return stream(StatusCode::OK, events.into());
         }
         () = patience => Bytes::from_static(sse::KEEP_ALIVE).into(),
     };
@@ -139,7 +87,7 @@ pub(super) async fn answer(door: &Arc<Door>, call: Call, accepts: Accepts, held:
     events.queue(first);
     events.source = Some((running, notices));
     events.cut = Some(Box::pin(door.gateway.is_cut().clone().cancelled_owned()));
-    stream(StatusCode::OK, Body::Events(Box::new(events)))
+    stream(StatusCode::OK, events.into())
 }
 
 /// The call, ready to be polled. A panic in it is its own internal error.
@@ -270,7 +218,7 @@ pub(super) fn stream(status: StatusCode, body: Body) -> Response {
 }
 
 /// The events of one call: notices as they come, the answer last, comments when quiet (H-70, H-71, H-73).
-pub struct Events {
+struct Events {
     /// The call and what it says; `None` once it has ended.
     source: Option<(Running, mpsc::Receiver<Parts>)>,
     /// Fires when the gateway gives up what still runs.
@@ -281,9 +229,9 @@ pub struct Events {
     keepalive: Duration,
 }
 
-impl std::fmt::Debug for Events {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events").finish_non_exhaustive()
+impl From<Events> for Body {
+    fn from(mut events: Events) -> Self {
+        Self::pieces(move |cx| events.poll_next(cx))
     }
 }
 

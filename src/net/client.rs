@@ -218,10 +218,9 @@ impl Client {
 
     async fn dial(&self, mut permit: DialPermit, deadline: Instant) -> Result<Connected, ClientError> {
         let dialed = match self.dialer.dial(deadline).await {
-            Ok(Wire::Plain(tcp)) => H1::plain(tcp, permit.counted()).await.map(Dialed::H1),
-            Ok(Wire::Tls(tls)) => H1::tls(tls, permit.counted()).await.map(Dialed::H1),
-            Ok(Wire::TlsH2(tls)) => {
-                let started = h2::start(TokioIo::new(tls), self.h2_ping, &self.tasks, permit.counted());
+            Ok(Wire::H1(stream)) => H1::begin(stream, permit.counted()).await.map(Dialed::H1),
+            Ok(Wire::H2(stream)) => {
+                let started = h2::start(TokioIo::new(stream), self.h2_ping, &self.tasks, permit.counted());
                 self.dialer.within(deadline, Stage::Connect, started).await.map(Dialed::H2)
             }
             Err(error) => Err(error),

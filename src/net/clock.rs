@@ -4,11 +4,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_util::task::AtomicWaker;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::listener::ListenOptions;
+
+/// How long a connection that is being closed may take for that, and for the head of a request on its way.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// What a connection is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +37,8 @@ pub(super) struct Activity {
     pub(super) ended: AtomicWaker,
     /// The listener drains: the next answer is the last one here, and says so.
     pub(super) leaving: AtomicBool,
+    /// The head of the answer in work has left, and has not said so.
+    unsaid: AtomicBool,
 }
 
 impl Activity {
@@ -44,6 +50,11 @@ impl Activity {
     /// Whether a request is in work.
     pub(super) fn is_busy(&self) -> bool {
         self.in_work.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether an answer is on its way whose client was not told that it is the last one here.
+    pub(super) fn is_unsaid(&self) -> bool {
+        self.unsaid.load(Ordering::Relaxed)
     }
 
     fn phase(&self) -> Phase {
@@ -68,15 +79,18 @@ impl Busy {
         Self(Arc::clone(activity))
     }
 
-    /// Whether its connection ends after it, and can say so.
+    /// Whether its connection ends after it, and can say so: asked when its head leaves.
     pub(super) fn is_last(&self) -> bool {
-        !self.0.h2 && self.0.leaving.load(Ordering::Relaxed)
+        let leaving = self.0.leaving.load(Ordering::Relaxed);
+        self.0.unsaid.store(!self.0.h2 && !leaving, Ordering::Relaxed);
+        !self.0.h2 && leaving
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.bytes.store(false, Ordering::Relaxed);
+        self.0.unsaid.store(false, Ordering::Relaxed);
         if self.0.in_work.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.ended.wake();
         }
@@ -115,6 +129,7 @@ impl<'a> Clock<'a> {
             self.seen = seen;
             let limit = match phase {
                 Phase::Idle if !self.ending => self.options.idle_timeout,
+                _ if self.ending => self.options.header_timeout.min(ENDING),
                 _ => self.options.header_timeout,
             };
             self.deadline = Instant::now() + limit;

@@ -8,11 +8,11 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout_at};
-use tokio_rustls::client::TlsStream;
 
 use super::error::{ClientError, Stage};
 use super::proxy::Proxy;
 use super::reach::Reach;
+use super::stream::Stream;
 use super::tls::Tls;
 
 /// How long one address may stay silent before the next is tried beside it (RFC 8305 calls it
@@ -37,14 +37,11 @@ pub(super) struct Dialer {
     pub(super) timeout: Duration,
 }
 
-/// A connected byte stream.
+/// A connected byte stream, and what is spoken on it.
 pub(super) enum Wire {
-    /// Plain TCP, HTTP/1.1.
-    Plain(TcpStream),
-    /// TLS, HTTP/1.1.
-    Tls(TlsStream<TcpStream>),
-    /// TLS, HTTP/2 agreed on.
-    TlsH2(TlsStream<TcpStream>),
+    H1(Stream),
+    /// Agreed on under TLS.
+    H2(Stream),
 }
 
 impl Dialer {
@@ -60,10 +57,11 @@ impl Dialer {
             }
         };
         let Some(tls) = &self.tls else {
-            return Ok(Wire::Plain(tcp));
+            return Ok(Wire::H1(Stream::Plain(tcp)));
         };
         let (stream, h2) = self.within(deadline, Stage::Tls, tls.connect(tcp)).await?;
-        Ok(if h2 { Wire::TlsH2(stream) } else { Wire::Tls(stream) })
+        let stream = Stream::Tls(Box::new(stream.into()));
+        Ok(if h2 { Wire::H2(stream) } else { Wire::H1(stream) })
     }
 
     /// Runs one step, naming it when the deadline passes.

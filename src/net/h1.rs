@@ -13,14 +13,13 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::client::TlsStream;
 
 use super::body::Body;
 use super::error::{ClientError, Stage, chain};
 use super::lanes;
 use super::lease::Counted;
+use super::stream::Stream;
 
 /// How long a connection may take from the end of its answer until it can take another request.
 const SETTLE: Duration = Duration::from_secs(5);
@@ -36,10 +35,9 @@ pub(super) struct H1 {
     _counted: Option<Counted>,
 }
 
-/// Boxed: connections are handed around.
 enum Io {
-    Plain(Box<http1::Connection<TokioIo<TcpStream>, Body>>),
-    Tls(Box<http1::Connection<TokioIo<TlsStream<TcpStream>>, Body>>),
+    /// Boxed: connections are handed around.
+    Real(Box<http1::Connection<TokioIo<Stream>, Body>>),
     #[cfg(test)]
     Scripted(Pin<Box<dyn Future<Output = hyper::Result<()>> + Send + Sync>>),
 }
@@ -56,15 +54,9 @@ impl H1 {
     }
 
     /// Begins HTTP/1.1 on a connected socket.
-    pub(super) async fn plain(io: TcpStream, counted: Option<Counted>) -> Result<Self, ClientError> {
+    pub(super) async fn begin(io: Stream, counted: Option<Counted>) -> Result<Self, ClientError> {
         let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(failed)?;
-        Ok(Self::over(sender, Io::Plain(Box::new(connection)), counted))
-    }
-
-    /// The same over TLS.
-    pub(super) async fn tls(io: TlsStream<TcpStream>, counted: Option<Counted>) -> Result<Self, ClientError> {
-        let (sender, connection) = http1::handshake(TokioIo::new(io)).await.map_err(failed)?;
-        Ok(Self::over(sender, Io::Tls(Box::new(connection)), counted))
+        Ok(Self::over(sender, Io::Real(Box::new(connection)), counted))
     }
 
     /// A connection over anything.
@@ -119,8 +111,7 @@ impl H1 {
 
 fn drive(io: &mut Option<Io>, cx: &mut Context<'_>) {
     let ended = match io {
-        Some(Io::Plain(connection)) => Pin::new(&mut **connection).poll(cx),
-        Some(Io::Tls(connection)) => Pin::new(&mut **connection).poll(cx),
+        Some(Io::Real(connection)) => Pin::new(&mut **connection).poll(cx),
         #[cfg(test)]
         Some(Io::Scripted(connection)) => connection.as_mut().poll(cx),
         None => return,

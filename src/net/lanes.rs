@@ -13,6 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tasks::Tasks;
 
+/// How often tasks have their turn before sockets and timers are looked at again, where there is always one with something
+/// to do: what is slow for one must not be slow for all.
+const TURNS: u32 = 16;
+
 thread_local! {
     /// Which lane this thread is; 0: none.
     static LANE: Cell<usize> = const { Cell::new(0) };
@@ -53,7 +57,7 @@ impl Lanes {
     pub fn start(count: usize, tasks: &Tasks) -> io::Result<Arc<Self>> {
         let end = CancellationToken::new();
         let lane = |number: usize| {
-            let runtime = Builder::new_current_thread().enable_all().build()?;
+            let runtime = Builder::new_current_thread().enable_all().event_interval(TURNS).build()?;
             let (handle, end) = (runtime.handle().clone(), end.clone());
             tasks.spawn_thread("lane", move || {
                 LANE.set(number);

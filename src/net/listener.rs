@@ -1,27 +1,43 @@
 //! The upstream side: accepts connections within a cap, serves them, drains.
 
-use std::convert::Infallible;
-use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use http::{Request, Response};
-use http_body::Body as HttpBody;
 use hyper::body::Incoming;
 use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service;
+use tower::ServiceExt as _;
 
+use super::body::Body;
 use super::identity::Identity;
 use super::lanes::{Lanes, Seat};
 use super::serve::{Server, refuse};
 use crate::tasks::Tasks;
+
+/// What answers requests. One type for all: the whole of HTTP would be compiled for each anew.
+pub type Handler = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
+
+/// What an axum router answers.
+pub fn routed(router: Router) -> Handler {
+    Arc::new(move |request| {
+        let answer = router.clone().oneshot(request);
+        async move {
+            let Ok(answer) = answer.await;
+            answer.map(Body::made)
+        }
+        .boxed()
+    })
+}
 
 /// The client's address, an extension of every request: what the PROXY protocol says, where that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +64,23 @@ pub struct ListenOptions {
     pub lanes: Arc<Lanes>,
     /// What is counted; clone it before to read it.
     pub stats: Arc<ListenStats>,
+}
+
+/// For the servers of our own commands.
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self {
+            max_header: 64 * 1024,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+            max_connections: 10_000,
+            keep_alive: Duration::from_secs(15),
+            tls: None,
+            proxies: Vec::new(),
+            lanes: Arc::default(),
+            stats: Arc::default(),
+        }
+    }
 }
 
 /// Counts of one or more listeners.
@@ -113,22 +146,16 @@ pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 /// Serves HTTP/1.1 and HTTP/2 (prior knowledge) until `drain` fires; then accepts nothing more, closes idle
 /// connections, finishes the requests in work, and returns when the last connection has ended. The caller bounds
 /// that time, and `Tasks::shutdown` cuts what is left.
-pub async fn serve<S, B>(
+pub async fn serve(
     listener: TcpListener,
-    service: S,
+    handler: Handler,
     options: ListenOptions,
     tasks: Tasks,
     drain: CancellationToken,
-) where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
-    S::Future: Send,
-    B: HttpBody + Send + Unpin + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
+) {
     let stats = Arc::clone(&options.stats);
     let (max, lanes) = (options.max_connections, Arc::clone(&options.lanes));
-    let server = Arc::new(Server::new(service, options, tasks.clone(), drain.clone()));
+    let server = Arc::new(Server::new(handler, options, tasks.clone(), drain.clone()));
     let connections = TaskTracker::new();
     let accept = || listener.accept();
     let mut each = |(stream, peer): (TcpStream, SocketAddr)| {

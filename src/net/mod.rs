@@ -23,6 +23,7 @@ mod proxy;
 pub mod reach;
 pub mod resource;
 mod serve;
+mod stream;
 pub mod tls;
 
 pub use body::Body;
@@ -33,7 +34,7 @@ pub use error::{ClientError, Stage};
 pub use fetch::{FetchError, Fetched, Remote};
 pub use identity::{Identity, IdentityError, IdentityFiles, PeerCertificate};
 pub use lanes::Lanes;
-pub use listener::{ListenOptions, ListenStats, Peer, listen, serve};
+pub use listener::{Handler, ListenOptions, ListenStats, Peer, listen, routed, serve};
 pub use reach::Reach;
 
 #[cfg(test)]

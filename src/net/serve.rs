@@ -1,16 +1,17 @@
 //! One client's connection: which HTTP it speaks, its deadlines, its end.
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -23,14 +24,16 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tower::{Service, ServiceExt as _};
 
+use super::body::Body;
 use super::clock::{Activity, Busy, Clock, Phase};
+use super::error::ClientError;
 use super::identity::PeerCertificate;
 use super::lanes::Lanes;
-use super::listener::{ListenOptions, Peer};
+use super::listener::{Handler, ListenOptions, Peer};
 use super::proxied;
-use crate::tasks::Tasks;
+use super::stream::Stream;
+use crate::tasks::{End, Tasks};
 
 /// What an HTTP/2 client says first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -46,8 +49,8 @@ const ON_ITS_WAY: Duration = Duration::from_millis(250);
 const FIRST_WORD: Duration = Duration::from_secs(1);
 
 /// What all connections of a listener share.
-pub(super) struct Server<S> {
-    service: S,
+pub(super) struct Server {
+    handler: Handler,
     options: ListenOptions,
     drain: CancellationToken,
     http1: http1::Builder,
@@ -74,15 +77,13 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Spawn {
     }
 }
 
-impl<S, B> Server<S>
-where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + Send + Sync + 'static,
-    S::Future: Send,
-    B: HttpBody + Send + Unpin + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
-{
-    pub(super) fn new(service: S, options: ListenOptions, tasks: Tasks, drain: CancellationToken) -> Self {
+impl Server {
+    pub(super) fn new(
+        handler: Handler,
+        options: ListenOptions,
+        tasks: Tasks,
+        drain: CancellationToken,
+    ) -> Self {
         let mut http1 = http1::Builder::new();
         // Deadlines are `watch`'s: hyper's own would end idle connections as well.
         http1.max_header_size(options.max_header).header_read_timeout(None);
@@ -92,7 +93,7 @@ where
             .max_header_list_size(u32::try_from(options.max_header).unwrap_or(u32::MAX))
             .keep_alive_interval(options.keep_alive)
             .keep_alive_timeout(options.keep_alive);
-        Self { service, options, drain, http1, http2 }
+        Self { handler, options, drain, http1, http2 }
     }
 
     /// Serves one connection to its end.
@@ -118,7 +119,7 @@ where
             None => {
                 let hello = timeout(limit, speaks_h2(&stream));
                 if let Some(Ok(Ok(h2))) = self.unless_drained(hello).await {
-                    self.speak(stream, h2, client, accepted).await;
+                    self.speak(Stream::Plain(stream), h2, client, accepted).await;
                 }
             }
             Some(identity) => {
@@ -127,8 +128,8 @@ where
                 match self.unless_drained(hello).await {
                     Some(Ok(Ok((stream, h2)))) => {
                         client.certificate = PeerCertificate::of(&stream).map(Arc::new);
-                        // Boxed: connections without TLS would keep room for it.
-                        Box::pin(self.speak(stream, h2, client, accepted)).await;
+                        let stream = Stream::Tls(Box::new(stream.into()));
+                        self.speak(stream, h2, client, accepted).await;
                     }
                     Some(Ok(Err(error))) => tracing::debug!(%peer, %error, "no TLS"),
                     Some(Err(_)) | None => {}
@@ -150,23 +151,20 @@ where
         }
     }
 
-    async fn speak<T>(&self, stream: T, h2: bool, client: Client, accepted: Instant)
-    where
-        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn speak(&self, stream: Stream, h2: bool, client: Client, accepted: Instant) {
         let activity = Arc::new(Activity::new(h2));
         let io = TokioIo::new(Watched { stream, activity: Arc::clone(&activity) });
         let answer = {
-            let (service, activity) = (self.service.clone(), Arc::clone(&activity));
+            let (handler, activity) = (Arc::clone(&self.handler), Arc::clone(&activity));
             service_fn(move |mut request: Request<Incoming>| {
                 let busy = Busy::new(&activity);
                 request.extensions_mut().insert(Peer(client.peer));
                 if let Some(certificate) = &client.certificate {
                     request.extensions_mut().insert(Arc::clone(certificate));
                 }
-                let answer = service.clone().oneshot(request);
+                let answer = handler(request);
                 async move {
-                    let answer = last(answer.await?, &busy);
+                    let answer = last(answer.await, &busy);
                     Ok::<_, Infallible>(answer.map(|body| Counted { body, _busy: busy }))
                 }
             })
@@ -191,25 +189,23 @@ where
         accepted: Instant,
     ) {
         // A token of its own: the shared one is a lock that every connection would touch at every step.
-        let drain = self.drain.child_token();
-        let mut drained = pin!(drain.cancelled());
+        let mut drained = End::of(self.drain.child_token());
         let mut clock = Clock::new(&self.options, accepted);
-        let mut leaving: Option<Pin<Box<Sleep>>> = None;
+        let mut leaving: Option<Leaving> = None;
         poll_fn(|cx| {
             if activity.h2 {
                 activity.ended.register(cx.waker());
             }
-            if leaving.is_none() && drained.as_mut().poll(cx).is_ready() {
+            if leaving.is_none() && drained.poll_unpin(cx).is_ready() {
                 activity.leaving.store(true, Ordering::Relaxed);
-                let wait = if activity.h2 { Duration::ZERO } else { ON_ITS_WAY };
-                leaving = Some(Box::pin(sleep(wait)));
+                leaving = Some(Leaving::new(activity.h2));
             }
             loop {
                 if connection.as_mut().poll(cx).is_ready() {
                     return Poll::Ready(());
                 }
-                if let Some(wait) = leaving.as_mut().filter(|_| !clock.ending)
-                    && (activity.is_busy() || wait.as_mut().poll(cx).is_ready())
+                if let Some(leaving) = leaving.as_mut().filter(|_| !clock.ending)
+                    && leaving.poll(cx, activity).is_ready()
                 {
                     clock.end();
                     connection.as_mut().graceful_shutdown();
@@ -228,9 +224,39 @@ where
     }
 }
 
+/// Waits for the moment at which a drained connection can be ended without a request being lost.
+struct Leaving {
+    /// For a request that is on its way, whose client does not know yet.
+    wait: Pin<Box<Sleep>>,
+    /// The answer in work left its head before the drain began: nobody was told.
+    unsaid: bool,
+}
+
+impl Leaving {
+    fn new(h2: bool) -> Self {
+        let wait = if h2 { Duration::ZERO } else { ON_ITS_WAY };
+        Self { wait: Box::pin(sleep(wait)), unsaid: false }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, activity: &Activity) -> Poll<()> {
+        if activity.is_unsaid() {
+            self.unsaid = true;
+            return Poll::Pending;
+        }
+        if activity.is_busy() {
+            return Poll::Ready(());
+        }
+        // Over, and its client may have the next request on its way.
+        if std::mem::take(&mut self.unsaid) {
+            self.wait.as_mut().reset(Instant::now() + ON_ITS_WAY);
+        }
+        self.wait.as_mut().poll(cx)
+    }
+}
+
 /// An answer, which says so if it is the last one of its connection: also where it is there before the connection is
 /// looked at again. HTTP/2 has no such header.
-fn last<B>(mut answer: Response<B>, busy: &Busy) -> Response<B> {
+fn last(mut answer: Response<Body>, busy: &Busy) -> Response<Body> {
     if busy.is_last() {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -238,19 +264,19 @@ fn last<B>(mut answer: Response<B>, busy: &Busy) -> Response<B> {
 }
 
 /// A body that keeps its request "in work".
-struct Counted<B> {
-    body: B,
+struct Counted {
+    body: Body,
     _busy: Busy,
 }
 
-impl<B: HttpBody + Unpin> HttpBody for Counted<B> {
-    type Data = B::Data;
-    type Error = B::Error;
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = ClientError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ClientError>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 
@@ -264,12 +290,12 @@ impl<B: HttpBody + Unpin> HttpBody for Counted<B> {
 }
 
 /// A socket that notes when bytes come.
-struct Watched<T> {
-    stream: T,
+struct Watched {
+    stream: Stream,
     activity: Arc<Activity>,
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
+impl AsyncRead for Watched {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -284,7 +310,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Watched<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Watched<T> {
+impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }

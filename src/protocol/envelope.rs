@@ -12,26 +12,34 @@ use super::scan;
 
 /// A JSON-RPC id as its exact text: type and digits survive (M-04).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Id(Bytes);
+pub struct Id(ByteString);
 
 impl Id {
     /// The id's JSON text.
     pub fn raw(&self) -> &Bytes {
+        self.0.as_bytes()
+    }
+
+    /// The same as text.
+    pub fn text(&self) -> &str {
         &self.0
     }
 
     /// An integer id of ours.
     pub fn number(n: u64) -> Self {
-        Self(Bytes::from(n.to_string()))
+        Self(ByteString::from(n.to_string()))
     }
 
-    /// Reads an id: a string or an integer, nothing else (M-02).
-    pub fn parse(raw: &str, body: &Bytes) -> Option<Self> {
-        let integer = {
-            let digits = raw.strip_prefix('-').unwrap_or(raw);
-            !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-        };
-        (integer || raw.starts_with('"')).then(|| Self(body.slice_ref(raw.as_bytes())))
+    /// Reads an id that stands in `body`.
+    pub fn parse(raw: &str, body: &ByteString) -> Option<Self> {
+        Self::is(raw).then(|| Self(body.slice_ref(raw)))
+    }
+
+    /// Whether a JSON value is one: a string or an integer, nothing else (M-02).
+    pub fn is(raw: &str) -> bool {
+        let digits = raw.strip_prefix('-').unwrap_or(raw);
+        let integer = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+        integer || raw.starts_with('"')
     }
 }
 
@@ -130,7 +138,7 @@ impl Envelope {
         let read = Object::read(text, whole, ["params", "_meta"]).map_err(|e| top_error(e, text))?;
         let (top, bad_key) = (read.object, read.bad_key);
         let id_span = top.get(text, "id").map_err(|e| in_message(e, None))?;
-        let id = id_span.and_then(|span| Id::parse(span.of(text), body.as_bytes()));
+        let id = id_span.and_then(|span| Id::parse(span.of(text), &body));
         let fail = |code, message| EnvelopeError { code, message, id: id.clone(), bound: None };
         let invalid = |message| fail(code::INVALID_REQUEST, message);
         let get = |key| top.get(text, key).map_err(|e| in_message(e, id.clone()));
@@ -244,7 +252,7 @@ const fn in_message(error: ObjectError, id: Option<Id>) -> EnvelopeError {
 /// bytes, but for its id.
 fn oversized(body: &ByteString) -> EnvelopeError {
     let id = match Object::id(body) {
-        Ok(id) => id.and_then(|span| Id::parse(span.of(body), body.as_bytes())),
+        Ok(id) => id.and_then(|span| Id::parse(span.of(body), body)),
         Err(error) => return top_error(error, body),
     };
     let message = "the message has too many elements";
@@ -254,6 +262,12 @@ fn oversized(body: &ByteString) -> EnvelopeError {
 /// The first bound that JSON text exceeds (of anything else: some answer, safely): one pass, no recursion, before any
 /// parser runs, ended where it is clear.
 pub fn exceeded(bytes: &[u8], limits: Limits) -> Option<Bound> {
+    // An element has a byte of its own and a level a bracket: most messages are too short for too many.
+    if bytes.len() <= limits.max_elements
+        && memchr::memchr2_iter(b'{', b'[', bytes).nth(limits.max_depth).is_none()
+    {
+        return None;
+    }
     let (mut depth, mut elements, mut at) = (0usize, 0usize, 0usize);
     while let Some(&byte) = bytes.get(at) {
         match byte {

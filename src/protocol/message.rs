@@ -13,7 +13,7 @@ pub fn error(id: Option<&Id>, code: i32, message: &str, data: Option<&str>) -> P
     let mut text = String::from("{\"jsonrpc\":\"2.0\",");
     if let Some(id) = id {
         text.push_str("\"id\":");
-        text.push_str(&String::from_utf8_lossy(id.raw()));
+        text.push_str(id.text());
         text.push(',');
     }
     text.push_str(&format!("\"error\":{{\"code\":{code},\"message\":{}", json_string(message)));
@@ -70,7 +70,7 @@ fn request_head(id: Option<&Id>, method: &str) -> String {
     let mut head = String::with_capacity(96 + method.len());
     head.push_str("{\"jsonrpc\":\"2.0\",");
     if let Some(id) = id {
-        head.extend(["\"id\":", &String::from_utf8_lossy(id.raw()), ","]);
+        head.extend(["\"id\":", id.text(), ","]);
     }
     head.push_str("\"method\":");
     push_json_string(&mut head, method);
@@ -182,15 +182,15 @@ impl Received {
 pub fn broken_answer(body: &Bytes) -> Vec<Bytes> {
     let Ok(text) = std::str::from_utf8(body) else { return Vec::new() };
     let Ok(object) = Object::parse(text, Span::new(0, text.len())) else { return Vec::new() };
-    if object.members.iter().any(|member| member.name(text) == "method") {
+    if object.members.iter().any(|member| member.is(text, "method")) {
         return Vec::new();
     }
-    let ids = object.members.iter().filter(|member| member.name(text) == "id");
+    let ids = object.members.iter().filter(|member| member.is(text, "id"));
     ids.map(|id| body.slice(id.value.range())).collect()
 }
 
 fn is_id(raw: &Bytes) -> bool {
-    std::str::from_utf8(raw).is_ok_and(|text| Id::parse(text, raw).is_some())
+    std::str::from_utf8(raw).is_ok_and(Id::is)
 }
 
 fn rpc_error(text: &str, span: Span) -> Result<RpcError, ObjectError> {

@@ -61,8 +61,22 @@ impl Member {
     pub fn name<'a>(&'a self, text: &'a str) -> &'a str {
         match &self.unescaped {
             Some(name) => name,
-            None => Span { start: self.key.start + 1, end: self.key.end.saturating_sub(1) }.of(text),
+            None => self.raw_name().of(text),
         }
+    }
+
+    /// Whether that is `key`.
+    pub fn is(&self, text: &str, key: &str) -> bool {
+        match &self.unescaped {
+            Some(name) => **name == *key,
+            // Bytes: whether they begin a character does not matter for being the same.
+            None => text.as_bytes().get(self.raw_name().range()) == Some(key.as_bytes()),
+        }
+    }
+
+    /// The key without its quotes.
+    const fn raw_name(&self) -> Span {
+        Span { start: self.key.start + 1, end: self.key.end.saturating_sub(1) }
     }
 }
 
@@ -112,7 +126,7 @@ impl Object {
     /// The value of `key`; an error when it occurs more than once, however it is spelled.
     pub fn get(&self, text: &str, key: &str) -> Result<Option<Span>, ObjectError> {
         let mut found = None;
-        for member in self.members.iter().filter(|m| m.name(text) == key) {
+        for member in self.members.iter().filter(|m| m.is(text, key)) {
             if found.replace(member.value).is_some() {
                 return Err(ObjectError::Duplicate);
             }
@@ -122,7 +136,7 @@ impl Object {
 
     /// Like [`Object::get`], with the position in [`Object::members`].
     pub fn position(&self, text: &str, key: &str) -> Result<Option<usize>, ObjectError> {
-        let mut hits = self.members.iter().enumerate().filter(|(_, m)| m.name(text) == key);
+        let mut hits = self.members.iter().enumerate().filter(|(_, m)| m.is(text, key));
         match (hits.next(), hits.next()) {
             (_, Some(_)) => Err(ObjectError::Duplicate),
             (first, None) => Ok(first.map(|(i, _)| i)),
@@ -160,11 +174,16 @@ fn elements(text: &str, span: Span) -> Option<Vec<Span>> {
     }
 }
 
+/// White space of JSON.
+const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+
 /// A JSON string's content; `None` when `raw` is no string or holds a lone surrogate.
 pub fn string(raw: &str) -> Option<std::borrow::Cow<'_, str>> {
-    let raw = raw.trim_matches([' ', '\t', '\n', '\r']);
+    // Values by position have no white space around them.
+    let raw = if raw.starts_with('"') { raw } else { raw.trim_start_matches(SPACE) };
+    let raw = if raw.ends_with('"') { raw } else { raw.trim_end_matches(SPACE) };
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') {
+    if memchr::memchr(b'\\', inner.as_bytes()).is_some() {
         return serde_json::from_str::<String>(raw).ok().map(Into::into);
     }
     Some(inner.into())
@@ -228,13 +247,14 @@ impl<'t> Reader<'t> {
         }
         let mut members = Vec::with_capacity(8);
         loop {
-            let key = Span::new(at, scan::string(bytes, at)?);
-            let value = scan::key(bytes, at)?;
-            let unescaped = self.unescaped(key);
+            let (end, escapes) = scan::text(bytes, at)?;
+            let key = Span::new(at, end);
+            let value = scan::colon(bytes, end)?;
+            let unescaped = if escapes { self.unescaped(key) } else { None };
             let mut member = Member { key, value: Span::new(value, value), unescaped };
             at = self.value(bytes, value, &member)?;
             member.value.end = at as u32;
-            if self.only.is_none_or(|only| member.name(self.text) == only) {
+            if self.only.is_none_or(|only| member.is(self.text, only)) {
                 members.push(member);
             }
             at = scan::space(bytes, at);
@@ -248,7 +268,7 @@ impl<'t> Reader<'t> {
 
     /// The end of a member's value; it is read if it is the one wanted.
     fn value(&mut self, bytes: &[u8], at: usize, member: &Member) -> Option<usize> {
-        let wanted = |key: &&str| !key.is_empty() && member.name(self.text) == *key;
+        let wanted = |key: &&str| !key.is_empty() && member.is(self.text, key);
         if bytes.get(at) != Some(&b'{') || !self.keys.get(self.level).is_some_and(wanted) {
             return scan::value(bytes, at);
         }
@@ -262,13 +282,9 @@ impl<'t> Reader<'t> {
         Some(end)
     }
 
-    /// A key's text where it is spelled with escapes.
+    /// The text of a key that is spelled with escapes.
     fn unescaped(&mut self, key: Span) -> Option<Box<str>> {
-        let raw = key.of(self.text);
-        if !raw.contains('\\') {
-            return None;
-        }
-        let text = serde_json::from_str(raw).ok();
+        let text = serde_json::from_str(key.of(self.text)).ok();
         self.bad_key |= text.is_none();
         text
     }

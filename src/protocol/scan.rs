@@ -62,8 +62,20 @@ pub(super) fn value(bytes: &[u8], mut at: usize) -> Option<usize> {
 
 /// The end of the string whose opening quote is at `at`.
 pub(super) fn string(bytes: &[u8], at: usize) -> Option<usize> {
+    Some(text(bytes, at)?.0)
+}
+
+/// The same, and whether there are escapes in it.
+pub(super) fn text(bytes: &[u8], at: usize) -> Option<(usize, bool)> {
     if bytes.get(at) != Some(&b'"') {
         return None;
+    }
+    // Most keys are short.
+    if let Some(short) = bytes[at + 1..].first_chunk() {
+        let hit = at + 1 + specials_of(short).trailing_zeros() as usize;
+        if hit < at + 1 + VECTOR && bytes[hit] == b'"' {
+            return Some((hit + 1, false));
+        }
     }
     let (mut block, mut next) = (at + 1, at + 1);
     while block < bytes.len() {
@@ -76,7 +88,7 @@ pub(super) fn string(bytes: &[u8], at: usize) -> Option<usize> {
                 continue;
             }
             match bytes.get(hit)? {
-                b'"' => return Some(hit + 1),
+                b'"' => return Some((hit + 1, next > at + 1)),
                 b'\\' => next = escape(bytes, hit)?,
                 // A control character.
                 _ => return None,
@@ -88,8 +100,13 @@ pub(super) fn string(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Where the value of the member begins whose key is at `at`.
-pub(super) fn key(bytes: &[u8], at: usize) -> Option<usize> {
-    let colon = space(bytes, string(bytes, at)?);
+fn key(bytes: &[u8], at: usize) -> Option<usize> {
+    colon(bytes, string(bytes, at)?)
+}
+
+/// Where the value of the member begins whose key ends at `at`.
+pub(super) fn colon(bytes: &[u8], at: usize) -> Option<usize> {
+    let colon = space(bytes, at);
     (bytes.get(colon)? == &b':').then(|| space(bytes, colon + 1))
 }
 
@@ -142,6 +159,8 @@ fn escape(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// Bytes that are looked at together: one bit each.
 const BLOCK: usize = 64;
+/// Bytes of one vector.
+const VECTOR: usize = 16;
 
 /// Which of the next bytes end a plain run of a string: quotes, backslashes, control characters. One bit each, the first
 /// lowest. A text full of escapes costs no more looks than one without.
@@ -150,20 +169,23 @@ fn specials(bytes: &[u8]) -> u64 {
         // Blanks are nothing special.
         let mut block = [b' '; BLOCK];
         block[..bytes.len()].copy_from_slice(bytes);
-        return specials_of(&block);
+        return specials_of_all(&block);
     };
-    specials_of(block)
+    specials_of_all(block)
 }
 
-fn specials_of(block: &[u8; BLOCK]) -> u64 {
-    let (vectors, _) = block.as_chunks::<16>();
-    vectors.iter().enumerate().fold(0, |found, (at, vector)| {
-        let vector = u8x16::from(*vector);
-        let quote = vector.simd_eq(u8x16::splat(b'"'));
-        let slash = vector.simd_eq(u8x16::splat(b'\\'));
-        let control = vector.min(u8x16::splat(0x1f)).simd_eq(vector);
-        found | u64::from((quote | slash | control).to_bitmask()) << (16 * at)
-    })
+fn specials_of_all(block: &[u8; BLOCK]) -> u64 {
+    let (vectors, _) = block.as_chunks();
+    let of = |(at, vector)| u64::from(specials_of(vector)) << (VECTOR * at);
+    vectors.iter().enumerate().map(of).fold(0, std::ops::BitOr::bitor)
+}
+
+fn specials_of(vector: &[u8; VECTOR]) -> u32 {
+    let vector = u8x16::from(*vector);
+    let quote = vector.simd_eq(u8x16::splat(b'"'));
+    let slash = vector.simd_eq(u8x16::splat(b'\\'));
+    let control = vector.min(u8x16::splat(0x1f)).simd_eq(vector);
+    (quote | slash | control).to_bitmask()
 }
 
 /// What is open around a value, innermost last: `true` for an object. One bit a level, so that nothing is

@@ -1,7 +1,9 @@
 //! The only caller of `tokio::spawn`: named, counted, cancellable; a panic is caught and counted.
 
+mod end;
 pub mod flight;
 
+pub use end::End;
 pub use flight::Flight;
 
 use std::future::Future;
@@ -12,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -43,7 +46,7 @@ impl Tasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.tracker.spawn(self.guarded(name, work))
+        self.tracker.spawn(self.guarded(name, Box::pin(work)))
     }
 
     /// The same on another runtime.
@@ -52,25 +55,28 @@ impl Tasks {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.tracker.spawn_on(self.guarded(name, work), runtime)
+        self.tracker.spawn_on(self.guarded(name, Box::pin(work)), runtime)
     }
 
-    fn guarded<F>(&self, name: &'static str, work: F) -> impl Future<Output = ()> + Send + use<F>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    /// The same for all work, boxed: all that the runtime does with a task would be compiled for each anew.
+    fn guarded(
+        &self,
+        name: &'static str,
+        work: BoxFuture<'static, ()>,
+    ) -> impl Future<Output = ()> + Send + use<> {
         // A token of its own: the shared one is a lock that every task would touch at every step.
-        let (stop, panics) = (self.stop.child_token(), Arc::clone(&self.panics));
+        let (stop, panics) = (End::of(self.stop.child_token()), Arc::clone(&self.panics));
         async move {
             let work = AssertUnwindSafe(work).catch_unwind();
             tokio::select! {
+                biased;
                 done = work => {
                     if done.is_err() {
                         panics.fetch_add(1, Ordering::Relaxed);
                         tracing::error!(task = name, "a task panicked");
                     }
                 }
-                () = stop.cancelled() => {}
+                () = stop => {}
             }
         }
     }

@@ -69,13 +69,13 @@ pub struct Entry {
     /// Who made it.
     pub caller: Caller,
     /// The path of its endpoint.
-    pub endpoint: String,
+    pub endpoint: Arc<str>,
     /// Its method.
     pub method: &'static str,
     /// Whom it was for.
     pub server: Option<Arc<str>>,
     /// What it was for, by the name the client gave: a key (`tool`, `prompt`, `uri`) and the name.
-    pub item: Option<(&'static str, String)>,
+    pub item: Option<(&'static str, Arc<str>)>,
     /// The name its server uses, where it is another one.
     pub native: Option<String>,
     /// The grant that allowed it, or that would with scopes: its position in file order, from 0.
@@ -91,7 +91,7 @@ pub struct Entry {
     /// Size of the result, if there was one.
     pub result_bytes: Option<usize>,
     /// The id of the trace it is a part of.
-    pub trace: Option<String>,
+    pub trace: Option<[u8; 16]>,
     /// Its arguments, and what is told of them.
     pub arguments: Option<(Arguments, Arc<Keep>)>,
 }
@@ -171,6 +171,7 @@ pub struct Writer {
     sink: Sink,
     dropped: IntCounter,
     state: Arc<State>,
+    linger: Duration,
 }
 
 /// Counts a line that is dropped with it.
@@ -187,7 +188,8 @@ impl Audit {
     pub fn new(opened: Opened, dropped: &IntCounter) -> (Self, Writer) {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let state = Arc::<State>::default();
-        let writer = Writer { receiver, sink: opened.0, dropped: dropped.clone(), state: Arc::clone(&state) };
+        let (sink, own) = (opened.0, Arc::clone(&state));
+        let writer = Writer { receiver, sink, dropped: dropped.clone(), state: own, linger: LINGER };
         (Self { sender, dropped: dropped.clone(), state }, writer)
     }
 
@@ -200,6 +202,10 @@ impl Audit {
         if full || self.sender.try_send(Message::Entry(Box::new(entry), None)).is_err() {
             self.state.held.fetch_sub(weight, Ordering::Relaxed);
             self.dropped.inc();
+        }
+        // Half full: no time to wait for others.
+        if (held + weight) * 2 >= HELD || self.sender.capacity() * 2 <= QUEUE {
+            self.hurry();
         }
     }
 
@@ -275,8 +281,9 @@ impl Writer {
         let _ = self.state.writer.set(thread::current());
         let mut behind = false;
         while let Some(message) = self.receiver.blocking_recv() {
-            if !behind && matches!(message, Message::Entry(_, None)) {
-                thread::park_timeout(LINGER);
+            let time = !behind && self.state.held.load(Ordering::Relaxed) * 2 < HELD;
+            if time && matches!(message, Message::Entry(_, None)) {
+                thread::park_timeout(self.linger);
             }
             let batch = self.gather(message);
             behind = batch.bytes.len() >= BATCH;

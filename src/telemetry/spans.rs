@@ -117,9 +117,9 @@ impl Span {
     }
 
     /// What it is about, by a name of few: it goes into the span's own name.
-    pub fn about(&mut self, key: &'static str, target: &str) {
-        self.name = format!("{} {target}", self.name).into();
-        self.set(key, target.to_owned());
+    pub fn about(&mut self, key: &'static str, target: Arc<str>) {
+        self.name = [&*self.name, &*target].join(" ").into();
+        self.set(key, target);
     }
 
     /// Something that is known of it.

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 
 use aws_lc_rs::rand;
+use data_encoding::HEXLOWER;
 
 /// The longest `tracestate` that is passed on, in bytes (W3C asks for 512 at least).
 const LONGEST_STATE: usize = 512;
@@ -64,18 +65,11 @@ impl TraceContext {
     pub fn traceparent(&self) -> String {
         let mut text = String::with_capacity(55);
         text.push_str("00-");
-        push_hex(&mut text, &self.trace_id);
+        HEXLOWER.encode_append(&self.trace_id, &mut text);
         text.push('-');
-        push_hex(&mut text, &self.span_id);
+        HEXLOWER.encode_append(&self.span_id, &mut text);
         text.push('-');
-        push_hex(&mut text, &[self.flags]);
-        text
-    }
-
-    /// The trace id, 32 lower-case hexadecimal digits.
-    pub fn trace_text(&self) -> String {
-        let mut text = String::with_capacity(32);
-        push_hex(&mut text, &self.trace_id);
+        HEXLOWER.encode_append(&[self.flags], &mut text);
         text
     }
 }
@@ -99,29 +93,9 @@ fn parse(value: &str) -> Option<([u8; 16], [u8; 8], u8)> {
 
 /// Exactly so many bytes, in lower-case hexadecimal.
 fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N {
-        return None;
-    }
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
     let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
-}
-
-fn push_hex(text: &mut String, bytes: &[u8]) {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    for byte in bytes {
-        text.push(DIGITS[usize::from(byte >> 4)]);
-        text.push(DIGITS[usize::from(byte & 15)]);
-    }
+    let whole = text.len() == 2 * N && HEXLOWER.decode_mut(text.as_bytes(), &mut bytes).is_ok();
+    whole.then_some(bytes)
 }
 
 fn is_visible(text: &str, longest: usize) -> bool {
@@ -147,6 +121,8 @@ fn random<const N: usize>() -> [u8; N] {
 
 #[cfg(test)]
 mod tests {
+    use data_encoding::HEXLOWER;
+
     use super::{TraceContext, baggage};
 
     const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -167,7 +143,7 @@ mod tests {
     fn m_28_what_is_read_is_written_the_same() {
         let read = TraceContext::read(PARENT, None).unwrap();
         assert_eq!(read.traceparent(), PARENT);
-        assert_eq!(read.trace_text(), "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(HEXLOWER.encode(&read.trace_id), "4bf92f3577b34da6a3ce929d0e0e4736");
         assert_eq!(read.child().trace_id, read.trace_id);
         assert_ne!(read.child().span_id, read.span_id);
         // A later version may say more, and its flags are not ours to know.
@@ -191,7 +167,6 @@ mod tests {
         ] {
             let fresh = TraceContext::continue_from(Some(bad), Some("a=b"));
             assert!(!fresh.traceparent().contains("4bf92f35"), "{bad}");
-            assert_eq!(fresh.trace_text().len(), 32);
             assert_eq!(fresh.state, None);
             assert!(!fresh.is_sampled(), "nobody asked for it");
         }

@@ -4,6 +4,7 @@
 use serde_json::json;
 use tokio::task::JoinHandle;
 
+use crate::support::cast::{caller, key};
 use crate::support::client::{self, Reply};
 use crate::support::exchange::Exchange;
 use crate::support::feed::{Feed, TELLS, declare, names};
@@ -12,7 +13,7 @@ use crate::support::legacy::{Session, event, id_of};
 use crate::support::request::Request;
 use crate::support::server::{Held, Offer, Server};
 use crate::support::table::RESULT;
-use crate::support::{eventually, json};
+use crate::support::{eventually, json, within};
 
 const RESULT_TEXT: &str = r#"{"resultType":"complete","content":[{"type":"text","text":"done"}]}"#;
 
@@ -229,6 +230,49 @@ async fn s_50_a_change_is_told_on_one_stream() {
     let (at_two, _) = event(&mut replayed).await.unwrap();
     assert_ne!(at_two, at_three);
     assert_eq!(event(&mut replayed).await.unwrap().0, at_three, "G-36: what came behind it, in order");
+    gateway.stop().await;
+}
+
+/// Covers: S-51: a caller with grants has its lists watched anew with each stream; what changes until the new watch stands,
+/// which a slow server delays, is told by the one before.
+#[tokio::test(flavor = "multi_thread")]
+async fn s_51_nothing_is_missed_while_a_stream_is_opened_anew() {
+    let server = Server::modern("s", changing("zero")).await;
+    let slow = Server::modern("h", Offer::tools(&["u"])).await;
+    declare(&server, TELLS);
+    declare(&slow, TELLS);
+    let mut feeds = server.hold("subscriptions/listen");
+    // It never says that it listens.
+    let _silent = slow.hold("subscriptions/listen");
+    let grant = "[[grant]]\nservers = [\"*\"]\ntools = [\"*\"]\n";
+    let gateway = Setup::new()
+        .gateway("keepalive_interval = \"100ms\"")
+        .http("s", &server.url(), "")
+        .http("h", &slow.url(), "")
+        .toml(&caller("bot", ""))
+        .toml(grant)
+        .launch()
+        .await;
+    let feed = Feed::accept(feeds.next().await);
+    let own = vec![("Authorization".to_owned(), format!("Bearer {}", key("bot")))];
+    let session = Session::with(&gateway, "2025-11-25", "{}", own).await;
+    eventually("all lists", async || session.tools(&gateway).await == ["s_zero", "h_u"]).await;
+    let mut last = session.stream(&gateway, session.get()).await;
+    for name in ["one", "two", "three"] {
+        drop(last);
+        gateway.metric_becomes("gatehouse_listen_streams", &[], 0.0).await;
+        let opening = tokio::spawn({
+            let (session, listen) = (session.clone(), gateway.listen);
+            async move { client::Connection::open(listen).await.begin(session.get()).await }
+        });
+        // It has its place, so it is being opened.
+        gateway.metric_becomes("gatehouse_listen_streams", &[], 1.0).await;
+        server.offer(changing(name));
+        feed.changed("tools");
+        last = opening.await.unwrap();
+        let (_, message) = within("a notice", event(&mut last)).await.unwrap();
+        assert_eq!(message["method"], "notifications/tools/list_changed");
+    }
     gateway.stop().await;
 }
 

@@ -124,7 +124,7 @@ async fn a_28_static_keys() {
     assert_eq!((&*ci.id, &*ci.subject, &*ci.issuer, ci.client_label()), ("key:ci", "ci", "", "ci"));
     assert_eq!((ci.claims["groups"].clone(), ci.expires), (json!(["jobs"]), None));
     assert_eq!(verdict(&gate, "second-key").await.unwrap_err(), Reason::Scope);
-    for wrong in ["first-ke", "first-key2", "FIRST-KEY", "", &digest("first-key")] {
+    for wrong in ["first-ke", "first-key2", "FIRST-KEY", &digest("first-key")] {
         assert_eq!(verdict(&gate, wrong).await.unwrap_err(), Reason::Unknown, "{wrong}");
     }
 }

@@ -191,12 +191,12 @@ fn named(text: &str, span: Span) -> Vec<Named> {
 }
 
 fn occurs(text: &str, object: &Object, key: &str) -> usize {
-    object.members.iter().filter(|m| m.name(text) == key).count()
+    object.members.iter().filter(|m| m.is(text, key)).count()
 }
 
 fn judge(text: &str, place: &Place, object: &Object, found: &mut Vec<Annotation>) {
     let ambiguous = place.ambiguous || occurs(text, object, KEYWORD) > 1 || occurs(text, object, "type") > 1;
-    for (at, member) in object.members.iter().enumerate().filter(|(_, m)| m.name(text) == KEYWORD) {
+    for (at, member) in object.members.iter().enumerate().filter(|(_, m)| m.is(text, KEYWORD)) {
         let verdict =
             if ambiguous { Err(Reason::Ambiguous) } else { binding(text, place, object, member.value) };
         found.push(Annotation { owner: object.clone(), member: at, verdict, pointer: place.pointer.clone() });

@@ -20,7 +20,7 @@ const SAID: usize = 5;
 pub(super) fn unasked(config: &Config, endpoint: &Endpoint) -> EndpointPart {
     let names = members(config, endpoint).map(|(_, server)| server.name.clone());
     EndpointPart {
-        path: endpoint.path.clone(),
+        path: endpoint.path.to_string(),
         prefix: endpoint.prefix,
         servers: names.collect(),
         missing: Vec::new(),
@@ -119,7 +119,7 @@ impl<'a> Face<'a> {
         let named = self.naming.named().iter();
         named
             .map(|named| NamePart {
-                name: named.exposed.clone(),
+                name: named.exposed.as_ref().into(),
                 length: named.exposed.chars().count(),
                 server: self.listed[named.list].0.name.clone(),
                 native: self.native(named.list, named.item).into(),

@@ -9,7 +9,6 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
-use axum::serve::ListenerExt as _;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _};
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
@@ -20,6 +19,7 @@ use tokio::sync::mpsc;
 use super::call::{Call, Exchange, Fault, Out, QUEUE, answer_text};
 use super::session::{self, Session};
 use super::{DRAIN, Demo, LIMITS, MAX_BODY, checks, lock};
+use crate::net::{self, ListenOptions};
 use crate::protocol::code;
 use crate::protocol::envelope::{Envelope, Id, MessageKind};
 use crate::protocol::header;
@@ -40,19 +40,14 @@ impl From<Fault> for Refusal {
 }
 
 /// Serves until the stop of `demo`, then lets requests in flight end.
-pub(super) async fn serve(demo: Arc<Demo>, listener: TcpListener) -> anyhow::Result<()> {
+pub(super) async fn serve(demo: Arc<Demo>, listener: TcpListener) {
     let stop = demo.stop.clone();
-    let router = Router::new().route("/mcp", any(endpoint)).with_state(demo);
-    let listener = listener.tap_io(|stream| {
-        // Only costs speed when it fails.
-        let _ = stream.set_nodelay(true);
-    });
-    let serving = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
+    let tasks = demo.tasks.clone();
+    let handler = net::routed(Router::new().route("/mcp", any(endpoint)).with_state(demo));
     tokio::select! {
-        served = async { serving.await } => served?,
+        () = net::serve(listener, handler, ListenOptions::default(), tasks, stop.clone()) => {}
         () = async { stop.cancelled().await; tokio::time::sleep(DRAIN).await } => {}
     }
-    Ok(())
 }
 
 async fn endpoint(State(demo): State<Arc<Demo>>, request: Request) -> Response {

@@ -179,7 +179,7 @@ async fn listen(call: &Call) -> Result<Reply, Fault> {
     let tools = wanted["toolsListChanged"] == true;
     let honoured = if tools { json!({"toolsListChanged": true}) } else { json!({}) };
     // As text: the id comes back with the digits it was written with (S-04).
-    let subscription = format!("\"{SUBSCRIPTION_ID}\":{}", String::from_utf8_lossy(call.id.raw()));
+    let subscription = format!("\"{SUBSCRIPTION_ID}\":{}", call.id.text());
     let mut changes = call.demo.changes.subscribe();
     let ack = format!("{{\"_meta\":{{{subscription}}},\"notifications\":{honoured}}}");
     call.send("notifications/subscriptions/acknowledged", &ack).await;

@@ -130,8 +130,8 @@ fn config_auth() -> crate::config::Auth {
 fn an_endpoint_is_named_unless_there_is_one_only() {
     let two = config(FILE);
     assert!(endpoint(&two, None).is_none() && endpoint(&two, Some("/nowhere")).is_none());
-    assert_eq!(endpoint(&two, Some("/git")).unwrap().path, "/git");
-    assert_eq!(endpoint(&config(""), None).unwrap().path, "/mcp");
+    assert_eq!(&*endpoint(&two, Some("/git")).unwrap().path, "/git");
+    assert_eq!(&*endpoint(&config(""), None).unwrap().path, "/mcp");
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl<'a> Stage<'a> {
     async fn find(&self, fixture: &Fixture) -> Result<(Arc<Endpoint>, Arc<Route>), String> {
         let paths: Vec<&str> = match &fixture.endpoint {
             Some(path) => vec![path],
-            None => self.snapshot.config.endpoints.iter().map(|one| one.path.as_str()).collect(),
+            None => self.snapshot.config.endpoints.iter().map(|one| &*one.path).collect(),
         };
         for path in paths {
             let Some(endpoint) = self.snapshot.endpoint(path) else {

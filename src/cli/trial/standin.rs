@@ -17,10 +17,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::config::{Config, Credentials, Guarding, Protocol, SessionScope, Target};
 use crate::contract::lock::{Lock, Locked};
+use crate::net::{self, ListenOptions};
 use crate::tasks::Tasks;
 
 /// What tasks get to end.
@@ -72,10 +74,10 @@ impl StandIns {
         let troupe = Arc::new(Troupe { offers, script: Mutex::default() });
         let router = Router::new().route("/{server}", post(serve)).with_state(Arc::clone(&troupe));
         let tasks = Tasks::new();
-        tasks.spawn("stand-ins", async move {
-            // Ends with the command.
-            let _ = axum::serve(listener, router).await;
-        });
+        // Ends with the command.
+        let (handler, options, end) =
+            (net::routed(router), ListenOptions::default(), CancellationToken::new());
+        tasks.spawn("stand-ins", net::serve(listener, handler, options, tasks.clone(), end));
         for server in &mut config.servers {
             let Ok(url) = Url::parse(&format!("http://{address}/{}", server.name)) else { continue };
             server.target = Target::Http { url, others: Vec::new(), proxy: None, ca_file: None };

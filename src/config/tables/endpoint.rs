@@ -12,7 +12,7 @@ const DEFAULT_PATH: &str = "/mcp";
 /// The endpoint that is there when none is written.
 pub(in super::super) fn default_endpoint() -> Endpoint {
     Endpoint {
-        path: DEFAULT_PATH.to_owned(),
+        path: DEFAULT_PATH.into(),
         servers: Globs::any(),
         prefix: true,
         instructions: None,
@@ -43,7 +43,7 @@ pub(super) fn endpoint(table: &Table<'_>) -> EndpointEntry {
     let unread = table.has("servers") && servers.is_none() || table.has("prefix") && prefix.is_none();
     let (servers, patterns) = servers.unwrap_or_else(|| (Globs::any(), Vec::new()));
     let endpoint = Endpoint {
-        path: own,
+        path: own.into(),
         servers,
         prefix: prefix.unwrap_or(true),
         instructions,

@@ -49,7 +49,7 @@ fn arrays_add_up_in_the_order_of_names() {
     ]);
     let config = load(&dir).unwrap();
     assert_eq!(names(&config), ["root", "z", "y", "b"]);
-    assert_eq!(config.endpoints[0].path, "/c");
+    assert_eq!(&*config.endpoints[0].path, "/c");
     assert_eq!(config.telemetry.log, "warn");
 }
 

@@ -38,7 +38,7 @@ fn an_empty_file_has_the_defaults_of_the_design() {
     assert_eq!((gateway.session_idle, gateway.session_max_age), (seconds(1800), seconds(43_200)));
     assert_eq!((config.telemetry.log.as_str(), config.telemetry.log_format), ("info", None));
     let [endpoint] = &config.endpoints[..] else { panic!("{:?}", config.endpoints) };
-    assert_eq!((endpoint.path.as_str(), endpoint.prefix, &endpoint.instructions), ("/mcp", true, &None));
+    assert_eq!((&*endpoint.path, endpoint.prefix, &endpoint.instructions), ("/mcp", true, &None));
     assert!(endpoint.servers.is_match("anything"));
     assert!(config.servers.is_empty());
 }

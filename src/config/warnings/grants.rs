@@ -18,7 +18,7 @@ impl Config {
                 found.push(warning(format!("grant[{index}].{key}"), message, help));
             };
             let servers = || self.servers.iter().map(|server| server.name.as_str());
-            let paths = || self.endpoints.iter().map(|endpoint| endpoint.path.as_str());
+            let paths = || self.endpoints.iter().map(|endpoint| &*endpoint.path);
             for pattern in idle(&grant.servers, servers) {
                 doubt("servers", format!("{pattern:?} matches no enabled server"), "");
             }

@@ -31,7 +31,7 @@ impl Gateway {
         };
         outlet.admitted();
         record.outcome(Outcome::ToolError);
-        Ok(answer.parts(&call.snapshot.server_info))
+        Ok(answer.parts(call.snapshot.server_info.as_bytes()))
     }
 }
 

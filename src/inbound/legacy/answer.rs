@@ -13,7 +13,7 @@ use crate::gateway::{Endpoint, GatewayError};
 use crate::inbound::accept::Accepts;
 use crate::inbound::error::Refusal;
 use crate::inbound::layers::authn;
-use crate::inbound::respond::{Body, PATIENCE, empty, framed, json, stream};
+use crate::inbound::respond::{PATIENCE, empty, framed, json, stream};
 use crate::inbound::{Door, Response};
 use crate::protocol::code;
 use crate::protocol::edit::Parts;
@@ -150,7 +150,7 @@ pub(super) async fn answer(door: &Door, held: Use, events: &Arc<Stream>, accepts
         News::Events => {
             held.session().keep(events);
             let tail = Tail::new(Arc::clone(events), Some(0), held, door.bounds().keepalive, None);
-            stream(StatusCode::OK, Body::Tail(Box::new(tail)))
+            stream(StatusCode::OK, tail.into())
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use futures_util::future::join_all;
 use memchr::memmem;
 use prometheus::IntGauge;
@@ -134,9 +135,8 @@ async fn answers(
     for question in questions {
         let (id, receiver) = session.ask();
         let pending = Pending { session, id };
-        let text = json_string(&pending.id);
-        let bytes = Bytes::from(text);
-        let number = std::str::from_utf8(&bytes).ok().and_then(|text| Id::parse(text, &bytes));
+        let text = ByteString::from(json_string(&pending.id));
+        let number = Id::parse(&text, &text);
         let params = question.shaped(session.revision);
         events.push(message::request(number.as_ref(), question.method(), params)).await;
         asked.push(async move {

@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::Final;
 use super::perform::Origin;
-use super::session::{Session, Use};
+use super::session::{Session, Use, Watch};
 use super::stream::{Purpose, Stream};
 use super::tail::Tail;
 use crate::auth::Principal;
 use crate::gateway::{Call, GatewayError, Outlet};
 use crate::inbound::endpoint::not_allowed;
-use crate::inbound::respond::{Body, NOTICES, empty, stream};
+use crate::inbound::respond::{NOTICES, empty, stream};
 use crate::inbound::{Door, Response};
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::{Envelope, Id, Limits};
@@ -60,7 +60,7 @@ pub(super) async fn get(origin: &Arc<Origin>, held: Use) -> Response {
     }
     let until = Some(session.expires.min(expiry(&origin.principal).unwrap_or(session.expires)));
     let tail = Tail::new(events, behind, held, origin.door.bounds().keepalive, until).counted(counted);
-    stream(StatusCode::OK, Body::Tail(Box::new(tail)))
+    stream(StatusCode::OK, tail.into())
 }
 
 /// The answer for a stream too many: no body was read, so the status says it (design §6).
@@ -85,18 +85,19 @@ async fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
     if open && session.is_watching() {
         return;
     }
-    let token = CancellationToken::new();
-    session.watch(token.clone().drop_guard());
-    let Ok(call) = listening(origin, Method::Listen, LISTS) else { return session.unwatch() };
+    let Ok(call) = listening(origin, Method::Listen, LISTS) else { return };
+    let (watch, token) = Watch::new(session);
     // Neither the request nor its configuration is kept: the stream goes over to the next one.
     let (door, session, events) = (Arc::clone(&origin.door), Arc::clone(session), Arc::clone(events));
     let tasks = door.tasks.clone();
     let (stands, standing) = oneshot::channel();
-    let mut stands = Some(stands);
+    let number = watch.number;
+    let mut stands = Some((stands, watch));
     tasks.spawn("session watch", async move {
         let told = told(&door, call, |said| {
             // The first word is that it stands.
-            if let Some(stands) = stands.take() {
+            if let Some((stands, watch)) = stands.take() {
+                session.watch(watch);
                 let _ = stands.send(());
             }
             put(&events, &said);
@@ -104,7 +105,7 @@ async fn watch(origin: &Arc<Origin>, events: &Arc<Stream>) {
         tokio::select! {
             () = token.cancelled() => {}
             ended = told => {
-                session.unwatch();
+                session.unwatch(number);
                 match ended {
                     // The gateway stops, or the credential has expired: so do its streams (S-38, S-41).
                     Ok(_) => session.end_changes(&events),

@@ -45,7 +45,7 @@ pub(super) async fn initialize(
     let given = envelope.param("capabilities").ok().flatten().map(|span| span.of(envelope.text()));
     let declared = Declared::read(given.unwrap_or("{}"), revision);
     let (endpoint, principal) = (Arc::clone(&visitor.endpoint), Arc::clone(&visitor.principal));
-    let server_info = visitor.snapshot.server_info.clone();
+    let server_info = visitor.snapshot.server_info.as_bytes().clone();
     let (outlet, _) = Outlet::new(1);
     let call = call(visitor, envelope, revision, declared.text.clone());
     let found = match start(door, call, outlet, held).await {

@@ -23,7 +23,6 @@ mod ticket;
 
 pub(super) use batch::is_batch;
 pub use table::Sessions;
-pub use tail::Tail;
 
 use super::endpoint::{Visitor, note_legacy};
 use super::error::Refusal;

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use serde_json::{Map, Value};
 
 use super::declared::Declared;
@@ -146,7 +147,7 @@ fn elicitation_id() -> String {
     let mut bytes = [0u8; 8];
     // Without entropy the count alone tells them apart.
     let _ = aws_lc_rs::rand::fill(&mut bytes);
-    format!("{}-{}", super::ticket::hex(&bytes), NEXT.fetch_add(1, Ordering::Relaxed))
+    format!("{}-{}", HEXLOWER.encode(&bytes), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Forms of 2025-06-18: titled choices are `enum` and `enumNames`, only booleans have defaults, and choices of

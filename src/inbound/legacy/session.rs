@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use bytestring::ByteString;
+use data_encoding::HEXLOWER;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::declared::Declared;
 use super::stream::{Purpose, Replay, Stream, place};
-use super::ticket::{Ticket, hex};
+use super::ticket::Ticket;
 use crate::net::budget::Held;
 use crate::protocol::envelope::Id;
 use crate::protocol::object::string;
@@ -60,11 +61,27 @@ struct State {
     streams: VecDeque<Arc<Stream>>,
     /// What is told apart from answers.
     changes: Option<Arc<Stream>>,
-    watch: Option<DropGuard>,
+    watch: Option<Watch>,
     subscriptions: HashMap<String, Option<DropGuard>>,
     /// Subscriptions that ended with the credential they were made with.
     lapsed: Vec<String>,
     pending: HashMap<Box<str>, oneshot::Sender<Reply>>,
+}
+
+/// What watches the lists for a session; dropping it ends that.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) number: u64,
+    _end: DropGuard,
+}
+
+impl Watch {
+    /// One of a session, and the token that fires when it is to end: with the session at the latest.
+    pub(super) fn new(session: &Session) -> (Self, CancellationToken) {
+        let token = session.end.child_token();
+        let number = session.serial.fetch_add(1, Ordering::Relaxed);
+        (Self { number, _end: token.clone().drop_guard() }, token)
+    }
 }
 
 /// A client's answer to a request of ours; `None`: it was an error.
@@ -92,7 +109,7 @@ impl Session {
             declared: Declared::read(&ticket.capabilities, revision),
             end: CancellationToken::new(),
             expires: Instant::now() + ticket.rest(),
-            incarnation: hex(&bytes),
+            incarnation: HEXLOWER.encode(&bytes),
             replay: Arc::clone(replay),
             born: Instant::now(),
             used: AtomicU64::new(0),
@@ -210,9 +227,10 @@ impl Session {
         all.find(|stream| *stream.tag == *tag).map(|stream| (Arc::clone(stream), number))
     }
 
-    /// Watches lists from now on, with what ends the watch before.
-    pub(super) fn watch(&self, guard: DropGuard) {
-        self.lock().watch = Some(guard);
+    /// Watches lists from now on, with what ends the watch before: that ends only now, so that nothing is missed.
+    pub(super) fn watch(&self, watch: Watch) {
+        let gone = self.lock().watch.replace(watch);
+        drop(gone);
     }
 
     /// Whether lists are watched.
@@ -220,9 +238,9 @@ impl Session {
         self.lock().watch.is_some()
     }
 
-    /// No longer watches lists.
-    pub(super) fn unwatch(&self) {
-        let gone = self.lock().watch.take();
+    /// A watch of lists is over, if it is still this one.
+    pub(super) fn unwatch(&self, number: u64) {
+        let gone = self.lock().watch.take_if(|watch| watch.number == number);
         drop(gone);
     }
 

@@ -12,11 +12,12 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use super::session::Use;
 use super::stream::{Purpose, Stream, prime, retry};
 use crate::gateway::Counted;
+use crate::net::Body;
 use crate::protocol::sse;
 use crate::protocol::version::Revision;
 
 /// The reader of a stream; dropped with its connection, which ends nothing but the reading (G-35).
-pub struct Tail {
+pub(super) struct Tail {
     stream: Arc<Stream>,
     reader: u64,
     next: VecDeque<Bytes>,
@@ -31,9 +32,9 @@ pub struct Tail {
     counted: Option<Counted>,
 }
 
-impl std::fmt::Debug for Tail {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tail").field("stream", &self.stream.tag).finish_non_exhaustive()
+impl From<Tail> for Body {
+    fn from(mut tail: Tail) -> Self {
+        Self::pieces(move |cx| tail.poll_next(cx))
     }
 }
 
@@ -74,7 +75,7 @@ impl Tail {
     }
 
     /// The next bytes.
-    pub(in crate::inbound) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(piece) = self.next.pop_front() {
                 return Poll::Ready(Some(piece));

@@ -4,6 +4,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::rand;
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::Principal;
@@ -45,7 +46,7 @@ impl Ticket {
         rand::fill(&mut bytes).ok()?;
         let issued = now();
         Some(Self {
-            name: hex(&bytes),
+            name: HEXLOWER.encode(&bytes),
             principal: principal.id.to_string(),
             revision: revision.as_str().to_owned(),
             capabilities,
@@ -88,11 +89,4 @@ impl Ticket {
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
-/// Bytes as hexadecimal text.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }

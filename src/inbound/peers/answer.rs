@@ -10,12 +10,12 @@ use http::{Response as HttpResponse, StatusCode, header};
 use http_body::{Body as _, Frame};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::{Body, Response};
+use super::Response;
 use crate::gateway::GatewayError;
 use crate::inbound::Door;
 use crate::inbound::error::Refusal;
 use crate::inbound::respond::{framed, json, stream};
-use crate::net;
+use crate::net::Body;
 use crate::protocol::edit::Parts;
 use crate::protocol::envelope::Id;
 use crate::protocol::items::json_string;
@@ -55,7 +55,7 @@ pub(super) fn lost_answer(about: &About, as_event: bool) -> Response {
 }
 
 /// Passes an answer on; `about`: the request it is to, if that has one.
-pub(super) fn passed_on(door: &Door, answer: Box<HttpResponse<net::Body>>, about: Option<About>) -> Response {
+pub(super) fn passed_on(door: &Door, answer: Box<HttpResponse<Body>>, about: Option<About>) -> Response {
     let (mut head, body) = (*answer).into_parts();
     // Of that hop, or set anew on this one.
     for name in [header::CONNECTION, header::TRANSFER_ENCODING, header::DATE] {
@@ -65,19 +65,20 @@ pub(super) fn passed_on(door: &Door, answer: Box<HttpResponse<net::Body>>, about
     head.version = http::Version::HTTP_11;
     let events = head.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
     if !events {
-        return HttpResponse::from_parts(head, Body::Whole(body));
+        return HttpResponse::from_parts(head, body);
     }
     let limit = door.bounds().keepalive.saturating_mul(QUIET);
     let last = about.map(|about| framed(lost(&about)));
-    let carried = Carried { body: Some(body), last, next: Vec::new(), limit, quiet: Box::pin(sleep(limit)) };
-    HttpResponse::from_parts(head, Body::Carried(Box::new(carried)))
+    let mut carried =
+        Carried { body: Some(body), last, next: Vec::new(), limit, quiet: Box::pin(sleep(limit)) };
+    HttpResponse::from_parts(head, Body::pieces(move |cx| carried.poll_next(cx)))
 }
 
 /// Events from another replica. Dropped with the client's connection, which ends the other one too (H-80).
 #[derive(Debug)]
-pub struct Carried {
+struct Carried {
     /// `None` once it has ended.
-    body: Option<net::Body>,
+    body: Option<Body>,
     /// What is said if it ends before its time.
     last: Option<Parts>,
     next: Vec<Bytes>,
@@ -87,7 +88,7 @@ pub struct Carried {
 
 impl Carried {
     /// The next bytes.
-    pub(in crate::inbound) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
             if let Some(piece) = self.next.pop() {
                 return Poll::Ready(Some(piece));

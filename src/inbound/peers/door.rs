@@ -1,15 +1,12 @@
 //! The door for other replicas (`cluster.listen`): takes sealed letters and nothing else, and never sends one on.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request as HttpRequest, StatusCode};
 use hyper::body::Incoming;
-use tower::{Service, service_fn};
 
 use super::{PATH, Peers, REFUSED};
 use crate::auth::Principal;
@@ -18,27 +15,21 @@ use crate::inbound::body::{Read, read_up_to};
 use crate::inbound::layers::unread::Payload;
 use crate::inbound::respond::empty;
 use crate::inbound::{Door, Response, Visit, endpoint, layers};
+use crate::net::Handler;
 
 /// What a seal may add to the largest body: headers and claims, in Base64, and more than enough.
 const SEAL: usize = 1 << 20;
 
 /// What serves `cluster.listen`.
-pub fn service(
-    door: Arc<Door>,
-) -> impl Service<
-    HttpRequest<Incoming>,
-    Response = Response,
-    Error = Infallible,
-    Future = BoxFuture<'static, Result<Response, Infallible>>,
-> + Clone {
-    service_fn(move |http: HttpRequest<Incoming>| {
+pub fn service(door: Arc<Door>) -> Handler {
+    Arc::new(move |http: HttpRequest<Incoming>| {
         let door = Arc::clone(&door);
         async move {
             let (head, body) = http.into_parts();
             let mut payload = Payload::new(&head, body);
             let mut response = take(&door, head.uri.path(), &mut payload).await;
             payload.read_away(&mut response).await;
-            Ok(response)
+            response
         }
         .boxed()
     })

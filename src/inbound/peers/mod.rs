@@ -16,12 +16,11 @@ mod answer;
 mod door;
 mod session;
 
-pub use answer::Carried;
 pub use door::service;
 
 use self::answer::About;
 use super::endpoint::Visitor;
-use super::{Body, Door, Response};
+use super::{Door, Response};
 use crate::auth::Principal;
 use crate::cluster::{Cluster, Letter, Replica};
 use crate::gateway::{Call, Gateway};

@@ -1,6 +1,5 @@
 //! TLS towards clients: both HTTPs, certificates that are renewed, clients that must show one.
 
-use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +14,6 @@ use tokio::io::AsyncWriteExt as _;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::sync::CancellationToken;
-use tower::service_fn;
 
 use super::tls::Ca;
 use super::*;
@@ -39,9 +37,9 @@ fn files(ca: &Ca, folder: &Path, client_ca: Option<PathBuf>) -> IdentityFiles {
 async fn run(identity: Arc<Identity>, tasks: &Tasks) -> std::net::SocketAddr {
     let (listener, _) = bind().await;
     let address = listener.local_addr().unwrap();
-    let service = service_fn(|request: Request<Incoming>| async move {
+    let service = handler(|request: Request<Incoming>| async move {
         let Peer(peer) = *request.extensions().get::<Peer>().unwrap();
-        Ok::<_, Infallible>(Response::new(Body::from(Bytes::from(peer.to_string()))))
+        Response::new(Body::from(Bytes::from(peer.to_string())))
     });
     let options = ListenOptions { tls: Some(identity), ..super::listener::patient() };
     let drain = CancellationToken::new();

@@ -1,7 +1,6 @@
 //! Lanes: who is served where, and what is kept there.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
@@ -10,7 +9,6 @@ use hyper::body::Incoming;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Barrier;
 use tokio_util::sync::CancellationToken;
-use tower::service_fn;
 
 use super::listener::patient;
 use super::*;
@@ -23,13 +21,13 @@ async fn run(lanes: &Arc<Lanes>, tasks: &Tasks) -> (std::net::SocketAddr, Cancel
     let (listener, _) = bind().await;
     let address = listener.local_addr().unwrap();
     let pair = Arc::new(Barrier::new(2));
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = handler(move |request: Request<Incoming>| {
         let pair = Arc::clone(&pair);
         async move {
             if request.uri().path() == "/together" {
                 pair.wait().await;
             }
-            Ok::<_, Infallible>(Response::new(Body::from(Bytes::from(lanes::current().to_string()))))
+            Response::new(Body::from(Bytes::from(lanes::current().to_string())))
         }
     });
     let drain = CancellationToken::new();

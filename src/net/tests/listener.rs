@@ -1,9 +1,9 @@
 //! The listener: deadlines, bounds, drain.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use hyper::body::Incoming;
@@ -12,47 +12,41 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tower::service_fn;
 
 use super::*;
 use crate::net::listener::accept_all;
-use crate::net::{ListenOptions, ListenStats, Peer, listen, serve};
+use crate::net::{ListenOptions, ListenStats, Peer, listen, routed, serve};
 
 /// A running listener.
-struct Running {
-    address: SocketAddr,
-    stats: Arc<ListenStats>,
-    drain: CancellationToken,
-    done: Arc<Notify>,
-    /// Requests to `/slow` are answered when this is notified.
-    finish: Arc<Notify>,
-    asked: Arc<Notify>,
-    tasks: Tasks,
+pub(super) struct Running {
+    pub(super) address: SocketAddr,
+    pub(super) stats: Arc<ListenStats>,
+    pub(super) drain: CancellationToken,
+    pub(super) done: Arc<Notify>,
+    /// Requests to `/slow` are answered when this is notified, and answers from `/stream` end.
+    pub(super) finish: Arc<Notify>,
+    pub(super) asked: Arc<Notify>,
+    pub(super) tasks: Tasks,
 }
 
 pub(super) fn patient() -> ListenOptions {
     ListenOptions {
-        max_header: 64 * 1024,
         header_timeout: PATIENCE,
         idle_timeout: PATIENCE,
-        max_connections: 100,
         keep_alive: PATIENCE,
-        tls: None,
-        proxies: Vec::new(),
-        lanes: Arc::default(),
-        stats: Arc::default(),
+        ..ListenOptions::default()
     }
 }
 
-/// Answers with the peer's address, for `/slow` only when told to.
-async fn run(options: ListenOptions) -> Running {
+/// Answers with the peer's address, for `/slow` only when told to, for `/stream` with a word at once and the end when told to.
+pub(super) async fn run(options: ListenOptions) -> Running {
     let (listener, _) = bind().await;
     let address = listener.local_addr().unwrap();
     let (tasks, stats) = (Tasks::new(), Arc::clone(&options.stats));
     let (drain, done) = (CancellationToken::new(), Arc::new(Notify::new()));
     let (finish, asked) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (gate, knock) = (Arc::clone(&finish), Arc::clone(&asked));
-    let service = service_fn(move |request: Request<Incoming>| {
+    let service = handler(move |request: Request<Incoming>| {
         let (gate, knock) = (Arc::clone(&gate), Arc::clone(&knock));
         async move {
             let Peer(peer) = *request.extensions().get::<Peer>().unwrap();
@@ -60,7 +54,15 @@ async fn run(options: ListenOptions) -> Running {
                 knock.notify_one();
                 gate.notified().await;
             }
-            Ok::<_, Infallible>(Response::new(Body::from(Bytes::from(peer.to_string()))))
+            if request.uri().path() == "/stream" {
+                let mut word = Some(Bytes::from_static(b"begun"));
+                let mut end = Box::pin(async move { gate.notified().await });
+                return Response::new(Body::pieces(move |cx| match word.take() {
+                    Some(word) => Poll::Ready(Some(word)),
+                    None => end.as_mut().poll(cx).map(|()| None),
+                }));
+            }
+            Response::new(Body::from(Bytes::from(peer.to_string())))
         }
     });
     let (ended, token, inner) = (Arc::clone(&done), drain.clone(), tasks.clone());
@@ -72,21 +74,21 @@ async fn run(options: ListenOptions) -> Running {
 }
 
 impl Running {
-    async fn connect(&self) -> TcpStream {
+    pub(super) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    async fn connect_h2(&self) -> http2::SendRequest<Body> {
+    pub(super) async fn connect_h2(&self) -> http2::SendRequest<Body> {
         h2_client(self.connect().await, &self.tasks).await
     }
 }
 
 /// Status line and headers, body.
-async fn read_answer(stream: &mut TcpStream) -> (String, String) {
+pub(super) async fn read_answer(stream: &mut TcpStream) -> (String, String) {
     soon(read_request(stream)).await.unwrap()
 }
 
-async fn get(stream: &mut TcpStream, path: &str) -> (String, String) {
+pub(super) async fn get(stream: &mut TcpStream, path: &str) -> (String, String) {
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
     read_answer(stream).await
 }
@@ -132,7 +134,7 @@ async fn an_axum_router_is_served() {
     let (listener, url) = bind().await;
     let (tasks, drain) = (Tasks::new(), CancellationToken::new());
     let router = axum::Router::new().route("/mcp", axum::routing::post(async |body: Bytes| body));
-    tasks.spawn("test listener", serve(listener, router, patient(), tasks.clone(), drain.clone()));
+    tasks.spawn("test listener", serve(listener, routed(router), patient(), tasks.clone(), drain.clone()));
     let client = client(&url, &tasks);
     assert_eq!(call(&client, "through both of us").await.unwrap(), "through both of us");
     drain.cancel();
@@ -268,57 +270,6 @@ async fn connections_beyond_the_cap_are_refused_and_counted() {
     let mut third = running.connect().await;
     assert!(get(&mut third, "/").await.0.starts_with("HTTP/1.1 200 "));
     assert_eq!(running.stats.refused(), 5);
-}
-
-#[tokio::test]
-async fn a_drain_finishes_what_runs_and_closes_what_is_idle() {
-    let running = run(patient()).await;
-    let (mut idle, mut busy, mut silent) =
-        (running.connect().await, running.connect().await, running.connect().await);
-    get(&mut idle, "/").await;
-    busy.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    soon(running.asked.notified()).await;
-    let mut sender = running.connect_h2().await;
-    let request = Request::get("http://x/slow").body(Body::empty()).unwrap();
-    let mut shared = Box::pin(sender.send_request(request));
-    assert!(futures_util::poll!(shared.as_mut()).is_pending());
-    soon(running.asked.notified()).await;
-
-    running.drain.cancel();
-    closed(&mut idle).await;
-    closed(&mut silent).await;
-    until(|| running.stats.open() == 2).await;
-    assert!(TcpStream::connect(running.address).await.is_err());
-    running.finish.notify_waiters();
-    let (head, body) = read_answer(&mut busy).await;
-    assert!(head.starts_with("HTTP/1.1 200 ") && body.starts_with("127.0.0.1:"), "{head}");
-    closed(&mut busy).await;
-    let answer = soon(shared).await.unwrap();
-    assert!(soon(answer.into_body().collect()).await.unwrap().to_bytes().starts_with(b"127.0.0.1:"));
-    soon(running.done.notified()).await;
-    assert_eq!(running.stats.open(), 0);
-    until(|| running.tasks.running() == 0).await;
-}
-
-/// Covers: F-052: what was on its way when the drain began is answered, and the answer says that it is the last one.
-#[tokio::test]
-async fn a_drain_answers_what_is_on_its_way() {
-    let running = run(patient()).await;
-    let (mut known, mut new) = (running.connect().await, running.connect().await);
-    get(&mut known, "/").await;
-    // Connected as far as the system is concerned, whether or not anybody has accepted it.
-    let mut late = TcpStream::connect(running.address).await.unwrap();
-    running.drain.cancel();
-    for stream in [&mut known, &mut new, &mut late] {
-        stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    }
-    for stream in [&mut known, &mut new, &mut late] {
-        let (head, _) = read_answer(stream).await;
-        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
-        assert!(head.to_ascii_lowercase().contains("connection: close"), "{head}");
-        closed(stream).await;
-    }
-    soon(running.done.notified()).await;
 }
 
 #[tokio::test]

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -15,10 +17,11 @@ use tokio::net::{TcpListener, TcpStream};
 use url::Url;
 
 use super::serve::Spawn;
-use super::{Body, Client, ClientError, ClientOptions};
+use super::{Body, Client, ClientError, ClientOptions, Handler};
 use crate::protocol::edit::Parts;
 use crate::tasks::Tasks;
 
+mod drain;
 mod fetch;
 mod h2;
 mod identity;
@@ -42,6 +45,14 @@ pub(super) async fn h2_client(
     let (sender, connection) = http2::handshake(spawn, TokioIo::new(io)).await.unwrap();
     tasks.spawn("test h2 client", async move { drop(connection.await) });
     sender
+}
+
+/// What answers by this.
+pub(super) fn handler<F>(answer: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static) -> Handler
+where
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    Arc::new(move |request| answer(request).boxed())
 }
 
 /// The result, or a failed test when it does not come.

@@ -1,12 +1,14 @@
 //! A request is tried again only when the server has seen nothing of it, and once.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
+use http_body::Body as _;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncWriteExt as _, ReadBuf};
@@ -187,4 +189,78 @@ async fn a_request_handed_over_as_the_connection_ends_comes_back() {
         dropping.await.unwrap();
         drop(theirs);
     }
+}
+
+/// A server whose answer to the first request never pauses.
+#[derive(Default)]
+struct Flood {
+    asked: bool,
+    begun: bool,
+    reader: Option<Waker>,
+    /// Bytes of one reading at most.
+    most: usize,
+}
+
+impl AsyncRead for Flood {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.asked {
+            self.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        if !std::mem::replace(&mut self.begun, true) {
+            buf.put_slice(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n");
+        }
+        let room = buf.remaining().min(self.most);
+        buf.initialize_unfilled_to(room).fill(b'x');
+        buf.advance(room);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Flood {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.asked = true;
+        self.reader.take().into_iter().for_each(Waker::wake);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// All that is served by the same thread would wait until such a server pauses: however little it sends at a time.
+#[tokio::test]
+async fn an_answer_that_never_pauses_lets_others_have_their_turn() {
+    for most in [100, 10_000, usize::MAX] {
+        let tasks = Tasks::new();
+        let (_, url) = bind().await;
+        let client = client(&url, &tasks);
+        Arc::clone(&client.pool).give_back(H1::scripted(Flood { most, ..Flood::default() }).await);
+        let request = Request::post("/").body(Parts::from("x")).unwrap();
+        let mut body = soon(client.send(request)).await.unwrap().into_body();
+        for _ in 0..3 {
+            poll_fn(|cx| read_until_it_pauses(&mut body, cx)).await;
+            // It is woken again, behind others.
+            assert!(soon(body.frame()).await.unwrap().is_ok());
+        }
+    }
+}
+
+fn read_until_it_pauses(body: &mut Body, cx: &mut Context<'_>) -> Poll<()> {
+    let (mut read, mut pieces) = (0, 0);
+    while let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
+        read += frame.unwrap().unwrap().into_data().unwrap().len();
+        pieces += 1;
+        assert!(read < 8_000_000 && pieces < 1_000, "without a pause: {read} bytes in {pieces} pieces");
+    }
+    Poll::Ready(())
 }

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use data_encoding::HEXLOWER;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
@@ -62,11 +63,12 @@ struct Line<'e> {
 
 /// Appends an entry's line; false if it is none, which cannot be.
 pub(super) fn push(entry: &Entry, batch: &mut Vec<u8>) -> bool {
-    let named = |key: &str| entry.item.as_ref().filter(|(own, _)| *own == key).map(|(_, name)| name.as_str());
+    let named = |key: &str| entry.item.as_ref().filter(|(own, _)| *own == key).map(|(_, name)| &**name);
     let time = OffsetDateTime::from(entry.at).format(&Rfc3339).unwrap_or_default();
     let told = entry.arguments.as_ref().map(|(arguments, keep)| arguments.told(keep)).unwrap_or_default();
     let Told { full, shape, shown, cut } = told;
     let [arguments, shape, shown] = [full, shape, shown].map(raw);
+    let trace = entry.trace.map(|id| HEXLOWER.encode(&id));
     let line = Line {
         time: &time,
         request: entry.request,
@@ -89,7 +91,7 @@ pub(super) fn push(entry: &Entry, batch: &mut Vec<u8>) -> bool {
         millis: entry.took.as_micros() as f64 / 1000.0,
         request_bytes: entry.request_bytes,
         result_bytes: entry.result_bytes,
-        trace: entry.trace.as_deref(),
+        trace: trace.as_deref(),
         arguments: arguments.as_deref(),
         shape: shape.as_deref(),
         shown: shown.as_deref(),

@@ -4,10 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::protocol::object::Span;
 
 fn entry(request: u64) -> Entry {
     Entry {
@@ -20,10 +22,10 @@ fn entry(request: u64) -> Entry {
             subject: Arc::from("alice"),
             client: Some(Arc::from("app")),
         },
-        endpoint: "/mcp".to_owned(),
+        endpoint: Arc::from("/mcp"),
         method: "tools/call",
         server: Some(Arc::from("git")),
-        item: Some(("tool", "git_get".to_owned())),
+        item: Some(("tool", Arc::from("git_get"))),
         native: Some("get".to_owned()),
         grant: Some(2),
         scopes: Vec::new(),
@@ -60,8 +62,8 @@ fn a_line_says_who_what_and_how_it_ended() {
     let mut denied = entry(8);
     denied.outcome = Outcome::Denied;
     denied.scopes = vec!["w".to_owned()];
-    denied.item = Some(("uri", "x://\"\n".to_owned()));
-    (denied.native, denied.result_bytes, denied.trace) = (None, None, Some("ab".to_owned()));
+    denied.item = Some(("uri", Arc::from("x://\"\n")));
+    (denied.native, denied.result_bytes, denied.trace) = (None, None, Some([0xab; 16]));
     (denied.caller.client, denied.address) = (None, None);
     assert!(line::push(&entry(7), &mut batch) && line::push(&denied, &mut batch));
     let text = String::from_utf8(batch).unwrap();
@@ -75,7 +77,7 @@ fn a_line_says_who_what_and_how_it_ended() {
     let second = json!({
         "time": "2026-07-25T17:20:00.25Z", "request": 8, "principal": "sub:abc", "issuer": "https://id.example",
         "subject": "alice", "endpoint": "/mcp", "method": "tools/call", "server": "git", "uri": "x://\"\n",
-        "grant": 2, "scopes": ["w"], "outcome": "denied", "millis": 1.5, "request_bytes": 100, "trace": "ab",
+        "grant": 2, "scopes": ["w"], "outcome": "denied", "millis": 1.5, "request_bytes": 100, "trace": "abababababababababababababababab",
     });
     assert_eq!(values, [first, second]);
 }
@@ -103,6 +105,27 @@ async fn closing_writes_everything_handed_over_before() {
     audit.write(entry(1));
     assert_eq!(dropped.get(), 1);
     audit.close().await;
+}
+
+/// Large bodies are held until their lines are written: then there is no time to wait for more of them.
+#[tokio::test]
+async fn half_of_what_may_be_held_is_written_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    let (audit, writer) = log(&path, &counter());
+    let writer = Writer { linger: Duration::from_secs(24 * 3600), ..writer };
+    #[allow(clippy::disallowed_methods, reason = "tests own their threads")]
+    let thread = std::thread::spawn(move || writer.run());
+    // A line alone waits for others.
+    audit.write(entry(0));
+    let large = Bytes::from(vec![b' '; HELD / 2]);
+    let arguments = Arguments { body: large, span: Span::new(0, 0) };
+    audit.write(Entry { arguments: Some((arguments, Arc::new(Keep::Full))), ..entry(1) });
+    while lines(&path).len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    audit.close().await;
+    thread.join().unwrap();
 }
 
 #[test]

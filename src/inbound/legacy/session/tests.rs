@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use tokio::time::Instant;
 
-use super::{MOST_KEPT, MOST_RUNNING, Said, Session};
+use super::{MOST_KEPT, MOST_RUNNING, Said, Session, Watch};
 use crate::auth::Principal;
 use crate::inbound::legacy::stream::Replay;
 use crate::inbound::legacy::ticket::Ticket;
@@ -23,7 +24,8 @@ fn session() -> Arc<Session> {
 }
 
 fn id(raw: &'static str) -> Id {
-    Id::parse(raw, &Bytes::from_static(raw.as_bytes())).unwrap()
+    let text = ByteString::from_static(raw);
+    Id::parse(&text, &text).unwrap()
 }
 
 /// Covers: G-75, M-04: by id and type, however it is spelled; the latest of several.
@@ -124,4 +126,26 @@ async fn g_21_an_id_is_its_owners() {
         assert!(Ticket::open(&sealer, "/mcp", &changed, &owner).is_none_or(|_| changed == id), "{at}");
     }
     assert!(Session::new(&opened, "p".into(), &Arc::new(Replay::new(1))).unwrap().expires > Instant::now());
+}
+
+/// A watch that ends late does not take with it the one that has replaced it.
+#[tokio::test]
+async fn a_watch_ends_itself_only() {
+    let session = session();
+    let (first, first_ends) = Watch::new(&session);
+    let old = first.number;
+    session.watch(first);
+    assert!(session.is_watching() && !first_ends.is_cancelled());
+    let (second, second_ends) = Watch::new(&session);
+    let number = second.number;
+    session.watch(second);
+    assert!(first_ends.is_cancelled(), "there is one");
+    session.unwatch(old);
+    assert!(session.is_watching() && !second_ends.is_cancelled());
+    session.unwatch(number);
+    assert!(!session.is_watching() && second_ends.is_cancelled());
+    let (third, third_ends) = Watch::new(&session);
+    session.finish();
+    assert!(third_ends.is_cancelled(), "also one that does not stand yet");
+    drop(third);
 }
