@@ -69,6 +69,10 @@ pub struct Made(
 );
 
 impl Made {
+    fn new(body: impl HttpBody<Data = Bytes, Error = ClientError> + Send + 'static) -> Self {
+        Self(Mutex::new(body.boxed_unsync()))
+    }
+
     fn seen(&self) -> MutexGuard<'_, UnsyncBoxBody<Bytes, ClientError>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,7 +90,7 @@ impl Body {
         F: FnMut(&mut Context<'_>) -> Poll<Option<Bytes>> + Send + 'static,
     {
         let frames = poll_fn(move |cx| next(cx).map(|piece| piece.map(|piece| Ok(Frame::data(piece)))));
-        Self::Made(Made(Mutex::new(StreamBody::new(frames).boxed_unsync())))
+        Self::Made(Made::new(StreamBody::new(frames)))
     }
 
     /// A body of another make.
@@ -94,9 +98,7 @@ impl Body {
     where
         B: HttpBody<Data = Bytes, Error: Error> + Send + 'static,
     {
-        Self::Made(Made(Mutex::new(
-            body.map_err(|error| ClientError::sent(Stage::Body, &error)).boxed_unsync(),
-        )))
+        Self::Made(Made::new(body.map_err(|error| ClientError::sent(Stage::Body, &error))))
     }
 
     /// What was not read yet, of a body of ours.

@@ -204,7 +204,7 @@ impl Audit {
             self.dropped.inc();
         }
         // Half full: no time to wait for others.
-        if (held + weight) * 2 >= HELD || self.sender.capacity() * 2 <= QUEUE {
+        if is_half_of_held(held + weight) || self.sender.capacity() * 2 <= QUEUE {
             self.hurry();
         }
     }
@@ -262,6 +262,11 @@ impl Audit {
     }
 }
 
+/// Whether so many bytes are too many to wait for others with.
+const fn is_half_of_held(bytes: usize) -> bool {
+    bytes * 2 >= HELD
+}
+
 /// Lines that are written at once.
 #[derive(Debug, Default)]
 struct Batch {
@@ -281,7 +286,7 @@ impl Writer {
         let _ = self.state.writer.set(thread::current());
         let mut behind = false;
         while let Some(message) = self.receiver.blocking_recv() {
-            let time = !behind && self.state.held.load(Ordering::Relaxed) * 2 < HELD;
+            let time = !behind && !is_half_of_held(self.state.held.load(Ordering::Relaxed));
             if time && matches!(message, Message::Entry(_, None)) {
                 thread::park_timeout(self.linger);
             }

@@ -127,4 +127,5 @@ async fn a_28_static_keys() {
     for wrong in ["first-ke", "first-key2", "FIRST-KEY", &digest("first-key")] {
         assert_eq!(verdict(&gate, wrong).await.unwrap_err(), Reason::Unknown, "{wrong}");
     }
+    assert_eq!(verdict(&gate, "").await.unwrap_err(), Reason::Malformed);
 }

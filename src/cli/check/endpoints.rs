@@ -119,7 +119,7 @@ impl<'a> Face<'a> {
         let named = self.naming.named().iter();
         named
             .map(|named| NamePart {
-                name: named.exposed.as_ref().into(),
+                name: named.exposed.clone(),
                 length: named.exposed.chars().count(),
                 server: self.listed[named.list].0.name.clone(),
                 native: self.native(named.list, named.item).into(),

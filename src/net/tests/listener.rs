@@ -1,4 +1,4 @@
-//! The listener: deadlines, bounds, drain.
+//! The listener: deadlines and bounds.
 
 use std::io;
 use std::net::SocketAddr;

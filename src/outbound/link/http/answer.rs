@@ -88,7 +88,7 @@ impl Answer {
                 Err(sse::TooLarge) => return Err(Failure::TooLarge(self.max_result)),
             }
             if !self.unread.is_empty() {
-                parser.push(&self.unread.split_to(SLICE.min(self.unread.len())));
+                parser.push(&slice(&mut self.unread));
                 // Thousands of events may stand in one piece: others have their turn meanwhile. Behind the step, so that
                 // who gives up here and comes again gets on.
                 yield_now().await;
@@ -98,7 +98,7 @@ impl Answer {
                 Some(frame) => {
                     self.heard = Instant::now();
                     if let Ok(mut data) = frame.map_err(|e| unavailable(&e))?.into_data() {
-                        parser.push(&data.split_to(SLICE.min(data.len())));
+                        parser.push(&slice(&mut data));
                         self.unread = data;
                     }
                 }
@@ -109,4 +109,9 @@ impl Answer {
             }
         }
     }
+}
+
+/// What of this is looked at next.
+fn slice(unread: &mut Bytes) -> Bytes {
+    unread.split_to(SLICE.min(unread.len()))
 }
